@@ -1,0 +1,150 @@
+"""Rows of a dense or sparse matrix: what went in, batches as tensors, and statistics of the columns."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+Matrix = np.ndarray | sp.csr_matrix
+
+
+def as_matrix(X: object) -> Matrix:
+    """A two-dimensional numeric ndarray, or CSR with its entries summed and sorted; nothing is made dense.
+
+    >>> as_matrix(np.array([["a"]]))
+    Traceback (most recent call last):
+    ...
+    TypeError: X holds strings or objects (dtype <U1), and needs numbers: encode them first
+    """
+    if sp.issparse(X):
+        matrix = sp.csr_matrix(X)
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+    else:
+        matrix = np.asarray(X)
+        if matrix.dtype == object:
+            matrix = _objects_to_numbers(matrix)
+    if matrix.dtype.kind == "c":
+        raise ValueError("Complex data not supported: X has a complex dtype")
+    if matrix.dtype.kind not in "buif":
+        raise TypeError(f"X holds strings or objects (dtype {matrix.dtype}), and needs numbers: encode them first")
+    return matrix
+
+
+def _objects_to_numbers(matrix: np.ndarray) -> np.ndarray:
+    for value in matrix.ravel():
+        if isinstance(value, complex):
+            raise ValueError("Complex data not supported: X holds complex numbers")
+        if not isinstance(value, (int, float, np.number, np.bool_)):
+            raise TypeError(
+                f"X holds {value!r}: argument must be a string or a number that float() takes; encode it first"
+            )
+    return matrix.astype(np.float64)
+
+
+def fingerprint(X: Matrix, *described: str) -> str:
+    """A digest of the data and of what else decides a fit."""
+    digest = hashlib.blake2b(digest_size=16)
+    arrays = (X.indptr, X.indices, X.data) if sp.issparse(X) else (np.ascontiguousarray(X),)
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(array.view(np.uint8).data if array.size else b"")
+    for text in described:
+        digest.update(text.encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Statistics of every column, in float64: enough to rebuild a model's priors."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    smallest: np.ndarray
+    largest: np.ndarray
+    zero_share: np.ndarray
+    full_share: np.ndarray
+    """The share of values equal to the largest."""
+
+    def __getitem__(self, index: np.ndarray) -> Columns:
+        return Columns(**{name: array[index] for name, array in vars(self).items()})
+
+
+class Rows:
+    """The rows of a matrix as float64 tensors, and what is known of its columns.
+
+    >>> Rows(sp.csr_matrix([[0, 2], [1, 0]])).take(np.array([1]))
+    tensor([[1., 0.]], dtype=torch.float64)
+    """
+
+    def __init__(self, matrix: Matrix) -> None:
+        self.matrix = matrix
+        self.count, self.columns = matrix.shape
+
+    def take(self, rows: np.ndarray) -> Tensor:
+        """The given rows, (B, D)."""
+        picked = self.matrix[rows]
+        dense = picked.toarray() if sp.issparse(picked) else picked
+        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
+
+    def select(self, columns: np.ndarray) -> Rows:
+        """The same rows with the given columns only."""
+        return self if len(columns) == self.columns else Rows(self.matrix[:, columns])
+
+    def nonzeros(self) -> tuple[np.ndarray, np.ndarray]:
+        """(column, value) of every non-zero."""
+        if sp.issparse(self.matrix):
+            kept = self.matrix.data != 0
+            return self.matrix.indices[kept], self.matrix.data[kept].astype(np.float64)
+        rows, columns = np.nonzero(self.matrix)
+        return columns, self.matrix[rows, columns].astype(np.float64)
+
+    def totals(self) -> np.ndarray:
+        """The sum of every row."""
+        return np.asarray(self.matrix.sum(axis=1, dtype=np.float64)).ravel()
+
+    def statistics(self) -> Columns:
+        """Of every column, without making anything dense."""
+        column, value = self.nonzeros()
+
+        def per_column(weights: np.ndarray | None = None) -> np.ndarray:
+            return np.bincount(column, weights, minlength=self.columns)
+
+        filled = per_column()
+        largest = np.zeros(self.columns)
+        np.maximum.at(largest, column, value)
+        smallest = np.full(self.columns, np.inf)
+        np.minimum.at(smallest, column, value)
+        smallest[filled < self.count] = 0
+        mean = per_column(value) / self.count
+        deviation = per_column((value - mean[column]) ** 2) + (self.count - filled) * mean**2
+        at_top = np.bincount(column[value == largest[column]], minlength=self.columns)
+        return Columns(mean, deviation / self.count, smallest, largest, 1 - filled / self.count, at_top / self.count)
+
+    def smallest_scale(self, loss: float = 0.01, pooled: bool = False) -> np.ndarray:
+        """The smallest λ for which z_0 ~ Pois(λ x_0) is expected to lose at most this share of the non-zeros.
+
+        One per column, or one for all columns together (``pooled``).
+
+        >>> float(Rows(np.full((3, 1), 2.0)).smallest_scale()[0].round(4))  # e^(-2 λ) = 0.01
+        2.3026
+        """
+        column, value = self.nonzeros()
+        groups = 1 if pooled else self.columns
+        column = np.zeros_like(column) if pooled else column
+        filled = np.maximum(np.bincount(column, minlength=groups), 1)
+        low, high = np.full(groups, np.inf), np.zeros(groups)
+        np.minimum.at(low, column, -np.log(loss) / value)
+        np.maximum.at(high, column, -np.log(loss) / value)
+        low[~np.isfinite(low)], high[high == 0] = 1.0, 1.0
+        while (high > low * (1 + 1e-6)).any():
+            middle = np.sqrt(low * high)
+            lost = np.bincount(column, np.exp(-middle[column] * value), minlength=groups) / filled
+            low, high = np.where(lost > loss, middle, low), np.where(lost > loss, high, middle)
+        return high

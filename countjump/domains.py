@@ -1,0 +1,266 @@
+"""Domains: the paper's g. A domain checks data on the way in and projects on the way out."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+MAX_COUNT = 2**53
+Matrix = np.ndarray | sp.csr_matrix
+
+
+class Domain(ABC):
+    """Where the data lives."""
+
+    name: str
+
+    @abstractmethod
+    def check(self, X: Matrix) -> None:
+        """Raise a ValueError that names the row, the column and the value that does not belong here."""
+
+    @abstractmethod
+    def project(self, y: Tensor) -> Tensor:
+        """The paper's g: the nearest thing in this domain."""
+
+    def select(self, columns: np.ndarray) -> Domain:
+        """The domain of some of the columns."""
+        bound = getattr(self, "max", None)
+        return dataclasses.replace(self, max=tuple(np.asarray(bound)[columns])) if isinstance(bound, tuple) else self  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class NonNegative(Domain):
+    """Reals ≥ 0: g(y) = y.
+
+    >>> NonNegative().project(torch.tensor([[0.0, 2.5]]))
+    tensor([[0.0000, 2.5000]])
+    """
+
+    name = "non-negative"
+
+    def check(self, X: Matrix) -> None:
+        """Nothing beyond :func:`check_values`."""
+
+    def project(self, y: Tensor) -> Tensor:
+        """Itself."""
+        return y.clamp(min=0)
+
+
+@dataclass(frozen=True)
+class Count(Domain):
+    """Integers ≥ 0, at most ``max`` where it is given (one number, or one per column): g(y) = round(y).
+
+    >>> Count(max=5).project(torch.tensor([[1.4, 7.0]]))
+    tensor([[1., 5.]])
+    """
+
+    max: float | tuple[float, ...] | None = None
+    name = "count"
+
+    def check(self, X: Matrix) -> None:
+        """Whole numbers up to ``max``."""
+        bad_value(X, lambda v: v != np.floor(v), "is not a whole number: round it, or use domain='non-negative'")
+        if self.max is not None:
+            check_at_most(X, np.asarray(self.max, dtype=float), "Count")
+
+    def project(self, y: Tensor) -> Tensor:
+        """round(y), at most ``max``."""
+        whole = y.clamp(min=0).round()
+        return whole if self.max is None else whole.minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
+
+
+@dataclass(frozen=True)
+class Binary(Domain):
+    """0 or 1: g(y) = 1(y > 0).
+
+    >>> Binary().project(torch.tensor([[0.0, 0.2]]))
+    tensor([[0., 1.]])
+    """
+
+    name = "binary"
+
+    def check(self, X: Matrix) -> None:
+        """0 or 1."""
+        bad_value(X, lambda v: (v != 0) & (v != 1), "is neither 0 nor 1: use domain='count' or 'non-negative'")
+
+    def project(self, y: Tensor) -> Tensor:
+        """1(y > 0)."""
+        return (y > 0).to(y.dtype)
+
+
+@dataclass(frozen=True)
+class OneHot(Domain):
+    """A single 1 in every row: g(y) is the one-hot vector of the largest entry.
+
+    >>> OneHot().project(torch.tensor([[0.1, 3.0, 0.2]]))
+    tensor([[0., 1., 0.]])
+    """
+
+    name = "one-hot"
+
+    def check(self, X: Matrix) -> None:
+        """0 or 1, and one 1 a row."""
+        Binary().check(X)
+        bad_row(X, lambda total: total != 1, "a one-hot row holds a single 1: use domain='binary'")
+
+    def project(self, y: Tensor) -> Tensor:
+        """1 at the largest entry."""
+        return torch.nn.functional.one_hot(y.argmax(-1), y.shape[-1]).to(y.dtype)
+
+
+@dataclass(frozen=True)
+class Simplex(Domain):
+    """Rows of proportions that add up to one: g(y) = y/‖y‖₁.
+
+    >>> Simplex().project(torch.tensor([[1.0, 3.0]]))
+    tensor([[0.2500, 0.7500]])
+    """
+
+    name = "simplex"
+
+    def check(self, X: Matrix) -> None:
+        """Rows add up to one within 10⁻⁶."""
+        bad_row(X, lambda total: np.abs(total - 1) > 1e-6, "proportions add up to 1: divide each row by its sum")
+
+    def project(self, y: Tensor) -> Tensor:
+        """Each row over its sum; an all-zero row becomes even."""
+        total = y.sum(-1, keepdim=True)
+        return torch.where(total > 0, y / total.clamp(min=1e-300), 1 / y.shape[-1])
+
+
+@dataclass(frozen=True)
+class Bounded(Domain):
+    """Reals between 0 and ``max`` (one number, or one per column): g(y) clips.
+
+    >>> Bounded(1.0).project(torch.tensor([[0.3, 1.2]]))
+    tensor([[0.3000, 1.0000]])
+    """
+
+    max: float | tuple[float, ...] = 1.0
+    name = "bounded"
+
+    def __post_init__(self) -> None:
+        if not (np.asarray(self.max, dtype=float) > 0).all():
+            raise ValueError(f"Bounded needs a positive max, got {self.max}")
+
+    def check(self, X: Matrix) -> None:
+        """At most ``max``."""
+        check_at_most(X, np.asarray(self.max, dtype=float), "Bounded")
+
+    def project(self, y: Tensor) -> Tensor:
+        """Clipped."""
+        return y.clamp(min=0).minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
+
+
+DOMAINS: dict[str, type[Domain]] = {kind.name: kind for kind in (NonNegative, Count, Binary, OneHot, Simplex, Bounded)}
+
+
+def check_values(X: Matrix) -> None:
+    """What no domain allows: NaN, infinity, negative values and counts above 2^53."""
+    bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first")
+    bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first")
+    bad_value(X, lambda v: v < 0, "is negative, and JUMP models non-negative data: shift it, or take another model")
+    bad_value(X, lambda v: v > MAX_COUNT, "is above 2^53, where float64 no longer holds every count: rescale it")
+
+
+def check_at_most(X: Matrix, largest: np.ndarray, name: str) -> None:
+    """Every value at most its column's bound."""
+    if largest.ndim and largest.shape != (X.shape[1],):
+        raise ValueError(
+            f"{name}(max=...) has {largest.size} bounds for {X.shape[1]} columns: give one, or one per column"
+        )
+    place = _find(X, lambda v, column: v > (largest if largest.ndim == 0 else largest[column]))
+    if place:
+        row, column, value = place
+        bound = largest if largest.ndim == 0 else largest[column]
+        raise ValueError(
+            f"X[{row}, {column}] = {value:g} is above the bound {bound:g} of {name}: raise max, or drop it"
+        )
+
+
+def bad_value(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
+    """Raise for the first value that is bad."""
+    place = _find(X, lambda v, _: bad(v))
+    if place:
+        row, column, value = place
+        raise ValueError(f"Input X[{row}, {column}] = {value:g} {why}")
+
+
+def bad_row(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
+    """Raise for the first row whose sum is bad."""
+    total = np.asarray(X.sum(axis=1), dtype=float).ravel()
+    rows = np.flatnonzero(bad(total))
+    if len(rows):
+        raise ValueError(f"row {rows[0]} of X adds up to {total[rows[0]]:g}: {why}")
+
+
+def _find(X: Matrix, bad: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[int, int, float] | None:
+    """The first bad entry; absent zeros are good everywhere."""
+    if sp.issparse(X):
+        places = np.flatnonzero(bad(X.data, X.indices))
+        if not len(places):
+            return None
+        row = int(np.searchsorted(X.indptr, places[0], side="right")) - 1
+        return row, int(X.indices[places[0]]), float(X.data[places[0]])
+    flat = np.flatnonzero(bad(X, np.arange(X.shape[1])))
+    if not len(flat):
+        return None
+    row, column = np.unravel_index(flat[0], X.shape)
+    return int(row), int(column), float(X[row, column])
+
+
+def infer(X: Matrix) -> tuple[Domain, str]:
+    """The domain that the data shows, and why. ``docs/domains.md`` states the rules.
+
+    >>> infer(np.array([[0, 1], [1, 1]]))
+    (Binary(), 'every value is 0 or 1')
+    >>> infer(np.array([[0.0, 2.5], [1.0, 0.0]]))[0]
+    NonNegative()
+    """
+    values = X.data if sp.issparse(X) else X
+    total = np.asarray(X.sum(axis=1), dtype=float).ravel()
+    several = X.shape[1] > 1
+    if not len(values.ravel()) or not values.any():
+        return Count(), "every value is 0"
+    if ((values == 0) | (values == 1)).all():
+        if several and (total == 1).all():
+            return OneHot(), "every row holds a single 1"
+        return Binary(), "every value is 0 or 1"
+    if (values == np.floor(values)).all():
+        return _infer_bound(X)
+    if several and (np.abs(total - 1) <= 1e-6).all():
+        return Simplex(), "every row adds up to 1"
+    if values.max() <= 1 and (values > 0.9).sum() >= 0.01 * np.count_nonzero(values):
+        return Bounded(1.0), "no value is above 1 and at least 1 % of the non-zeros are above 0.9"
+    return NonNegative(), "there are fractions"
+
+
+def _infer_bound(X: Matrix) -> tuple[Count, str]:
+    """Count, with a bound where the data stops as if at a wall."""
+    largest = np.asarray(X.max(axis=0).todense() if sp.issparse(X) else X.max(axis=0), dtype=float).ravel()
+    top = largest.max()
+    shared = int((largest == top).sum())
+    if shared >= 10:
+        return Count(max=float(top)), f"whole numbers, and {shared} columns share the largest, {top:g}"
+    if X.shape[1] > 64:
+        return Count(), "whole numbers"
+    bounds = []
+    for column, high in enumerate(largest):
+        values = X[:, [column]].toarray() if sp.issparse(X) else X[:, column]
+        at, before = int((values == high).sum()), int((values == high - 1).sum())
+        # At the rate at which the counts fall before the end, at²/before values would lie one beyond it.
+        wall = at >= max(5, 0.01 * X.shape[0]) and at * at >= 5 * before
+        bounds.append(float(high) if wall else np.inf)
+    if not np.isfinite(bounds).any():
+        return Count(), "whole numbers"
+    bound = bounds[0] if len(set(bounds)) == 1 else tuple(bounds)
+    return Count(
+        max=bound
+    ), f"whole numbers, and {int(np.isfinite(bounds).sum())} of {len(bounds)} columns end at a wall"

@@ -1,0 +1,551 @@
+"""The scikit-learn face: fit · sample · score_samples · score · save · load."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from tqdm import tqdm
+
+from countjump import choices, domains, storage
+from countjump._version import __version__
+from countjump.choices import Plan, one_of
+from countjump.data import Columns, Rows, as_matrix, fingerprint
+from countjump.domains import Domain
+from countjump.likelihood import lower_bound
+from countjump.processes.base import Denoiser, Process
+from countjump.sampling import sample_block, seeded
+from countjump.schedules import Schedule
+from countjump.trainer import Settings, train
+
+TIMES_PER_BATCH = 64
+"""Distinct times in a training batch: the time embedding is computed once for each."""
+
+SCORE_STEPS = 100
+"""Steps of ``score_samples`` by default."""
+
+
+class Generator(BaseEstimator, ABC):
+    """What every model here shares: reading data, training, sampling in fixed blocks, saving and loading."""
+
+    validation_fraction: float
+    max_updates: int | None
+    batch_size: int | None
+    learning_rate: float | None
+    lr_schedule: str
+    ema: float
+    checkpoint_dir: str | Path | None
+    checkpoint_every: int | None
+    device: str
+    random_state: Any
+    progress: bool
+
+    # What a kind of model says of itself.
+
+    @abstractmethod
+    def _plan(self, X: domains.Matrix) -> tuple[Any, np.ndarray]:
+        """Check the data, decide everything, and say which columns vary; nothing is changed on self."""
+
+    @abstractmethod
+    def _build(self, plan: Any) -> tuple[Process, Denoiser]:
+        """The process and an untrained denoiser."""
+
+    @abstractmethod
+    def _describe(self, plan: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """The plan as JSON and arrays."""
+
+    @abstractmethod
+    def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+        """The plan back from :meth:`_describe`."""
+
+    def _lift(self, process: Process, x: torch.Tensor) -> torch.Tensor:
+        """Data rows as the process takes them."""
+        return x
+
+    # Fitting.
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the model to the rows of X (ndarray or scipy sparse); ``y`` is ignored."""
+        matrix = self._read(X)
+        device = self._device()
+        self._check_training()
+        plan, constants = self._plan(matrix)
+        seed = _seed(self.random_state)
+        varying = np.flatnonzero(np.isnan(constants))
+        rows = Rows(matrix).select(varying)
+        validate_data(self, X, skip_check_array=True)
+        self._adopt(plan, constants, matrix.dtype, sp.issparse(matrix), seed, device)
+        self._train(rows, fingerprint(matrix, self._identity(seed)))
+        return self
+
+    def _read(self, X: Any) -> domains.Matrix:
+        matrix = as_matrix(X)
+        if matrix.ndim != 2:
+            raise ValueError(
+                f"X must be two-dimensional (rows × columns), got {matrix.ndim} dimension(s). Reshape your data: "
+                "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
+            )
+        if matrix.shape[0] == 0:
+            raise ValueError(
+                f"X is empty: Found array with 0 sample(s) (shape={matrix.shape}) while a minimum of 1 is required."
+            )
+        if matrix.shape[1] == 0:
+            raise ValueError(f"X has no columns: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+        domains.check_values(matrix)
+        return matrix
+
+    def _device(self) -> torch.device:
+        if self.device == "auto":
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            return torch.device(self.device)
+        except RuntimeError as error:
+            raise ValueError(f"device={self.device!r} is unknown: use 'auto', 'cpu' or 'cuda'") from error
+
+    def _check_training(self) -> None:
+        one_of("lr_schedule", self.lr_schedule, ("cosine", "constant"))
+        for name in ("max_updates", "batch_size", "checkpoint_every", "components", "width"):
+            value = getattr(self, name, None)
+            if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool)):
+                raise TypeError(f"{name} must be a whole number or None, got {value!r}")
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        if not 0 <= self.validation_fraction < 1:
+            raise ValueError(f"validation_fraction must be in [0, 1), got {self.validation_fraction}")
+        if not 0 <= self.ema < 1:
+            raise ValueError(f"ema must be in [0, 1), got {self.ema}")
+        if self.learning_rate is not None and not self.learning_rate > 0:
+            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+
+    def _identity(self, seed: int) -> str:
+        """What decides a fit besides the data."""
+        silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
+        params = {k: storage.encode(v) for k, v in self.get_params().items() if k not in silent}
+        return json.dumps([type(self).__name__, __version__, seed, params], sort_keys=True)
+
+    def _adopt(
+        self, plan: Any, constants: np.ndarray, dtype: np.dtype, sparse: bool, seed: int, device: torch.device
+    ) -> None:
+        """Take on a plan: every fitted attribute but the weights' training."""
+        self.plan_, self.constants_, self.dtype_, self.sparse_, self.seed_ = (
+            plan,
+            constants,
+            np.dtype(dtype),
+            sparse,
+            seed,
+        )
+        self.device_ = device
+        self.history_: list[dict[str, float]] = []
+        self.process_, self.denoiser_ = None, None
+        if np.isnan(constants).any():
+            with torch.random.fork_rng():
+                torch.manual_seed(seed)
+                self.process_, denoiser = self._build(plan)
+            self.denoiser_ = denoiser.to(device).eval()
+        columns = int(np.isnan(constants).sum())
+        self.block_rows_ = 8192 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
+
+    def _train(self, rows: Rows, identity: str) -> None:
+        if self.denoiser_ is None:
+            return
+        process, denoiser, device = self.process_, self.denoiser_, self.device_
+        shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
+        held_out = min(int(rows.count * self.validation_fraction), 10_000)
+        kept, training = shuffled[:held_out], shuffled[held_out:]
+        batch_size = self.batch_size or default_batch_size(rows.columns)
+
+        def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
+            x = self._lift(process, rows.take(index).to(device))
+            times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
+            place = torch.arange(len(x), device=device) % len(times)
+            t = times[place][:, None]
+            z = process.corrupt(x, t, generator)
+            return process.loss(x, z, t, denoiser(z, times, place), generator).mean()
+
+        @torch.no_grad()
+        def validation() -> float:
+            parts = np.array_split(kept, -(-len(kept) // (4 * batch_size)))
+            losses = [float(loss(part, seeded(device, self.seed_, 2, i))) for i, part in enumerate(parts)]
+            return float(np.average(losses, weights=[len(part) for part in parts]))
+
+        directory = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        updates = self.max_updates or default_updates(rows.count, rows.columns, batch_size)
+        settings = Settings(
+            updates=updates,
+            batch_size=batch_size,
+            learning_rate=self.learning_rate or 1e-3,
+            lr_schedule=self.lr_schedule,
+            warmup=min(100, updates // 10),
+            ema=self.ema,
+            seed=self.seed_,
+            checkpoint=None if directory is None else directory / "checkpoint.safetensors",
+            checkpoint_every=self.checkpoint_every or max(updates // 20, 1),
+            progress=self.progress,
+        )
+        denoiser.train()
+        self.history_ = train(
+            denoiser,
+            lambda index, generator: loss(training[index], generator),
+            len(training),
+            settings,
+            validation if held_out else None,
+            identity,
+        )
+        denoiser.eval()
+
+    # Sampling.
+
+    def sample(self, n_samples: int = 1, steps: int = 20, random_state: Any = None) -> Any:
+        """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps) alone."""
+        check_is_fitted(self, "plan_")
+        for name, value, least in (("n_samples", n_samples, 0), ("steps", steps, 1)):
+            if not isinstance(value, int | np.integer) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a whole number, got {value!r}")
+            if value < least:
+                raise ValueError(f"{name} must be at least {least}, got {value}")
+        seed = _seed(random_state)
+        blocks = range(-(-n_samples // self.block_rows_))
+        bar = tqdm(blocks, desc="sample", unit="block", disable=not self.progress or len(blocks) < 2)
+        pieces = [self._finish(self._sample_block(seed, block, steps)) for block in bar]
+        if not pieces:
+            return self._finish(np.zeros((0, len(self.constants_))))
+        whole = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
+        return whole[:n_samples]
+
+    def _sample_block(self, seed: int, block: int, steps: int) -> np.ndarray:
+        """A whole block of rows in float64."""
+        rows = np.tile(self.constants_, (self.block_rows_, 1))
+        if self.denoiser_ is not None:
+            generator = seeded(self.device_, seed, block)
+            times = self.process_.grid(steps)
+            x = sample_block(self.process_, self.denoiser_, self.block_rows_, times, generator)
+            rows[:, np.isnan(self.constants_)] = self._project(x).cpu().numpy()
+        return rows
+
+    @abstractmethod
+    def _project(self, x: torch.Tensor) -> torch.Tensor:
+        """Sampled rows into the data's domain."""
+
+    def _finish(self, rows: np.ndarray) -> Any:
+        """The dtype and kind that went in."""
+        if self.dtype_.kind in "ui":
+            limits = np.iinfo(self.dtype_)
+            rows = rows.clip(limits.min, limits.max)
+        typed = rows.astype(self.dtype_)
+        return sp.csr_matrix(typed) if self.sparse_ else typed
+
+    # Saving and loading.
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to a directory, as safetensors and JSON."""
+        check_is_fitted(self, "plan_")
+        described, arrays = self._describe(self.plan_)
+        arrays = {f"plan/{name}": array for name, array in arrays.items()} | {"constants": self.constants_}
+        if self.denoiser_ is not None:
+            weights = self.denoiser_.state_dict()
+            arrays |= {f"weights/{name}": tensor.cpu().numpy() for name, tensor in weights.items()}
+        fitted = {
+            "plan": described,
+            "dtype": self.dtype_.str,
+            "sparse": self.sparse_,
+            "seed": self.seed_,
+            "block_rows": self.block_rows_,
+            "history": self.history_,
+            "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist(),
+        }
+        params = {name: storage.encode(value) for name, value in self.get_params().items()}
+        storage.write(path, {"class": type(self).__name__, "params": params, "fitted": fitted}, arrays)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a model that :meth:`save` wrote."""
+        described, arrays = storage.read(path)
+        if described.get("class") != cls.__name__:
+            raise storage.ModelFileError(
+                f"{path} holds a {described.get('class')}, not a {cls.__name__}: load it with that class"
+            )
+        try:
+            return cls._revive(described, arrays)
+        except (KeyError, TypeError, RuntimeError) as error:
+            raise storage.ModelFileError(f"{path} is damaged ({error!r}): save the model again") from error
+
+    @classmethod
+    def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
+        model = cls(**{name: storage.decode(value) for name, value in described["params"].items()})
+        fitted = described["fitted"]
+        inner = {name.removeprefix("plan/"): array for name, array in arrays.items() if name.startswith("plan/")}
+        plan = model._recall(fitted["plan"], inner)
+        constants = arrays["constants"]
+        model._adopt(plan, constants, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device())
+        if model.denoiser_ is not None:
+            weights = {
+                k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")
+            }
+            model.denoiser_.load_state_dict(weights)
+        model.block_rows_, model.history_ = fitted["block_rows"], fitted["history"]
+        model.n_features_in_ = len(constants)
+        if fitted["feature_names"]:
+            model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
+        return model
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.estimator_type = "density_estimator"
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        return tags
+
+
+class JumpModel(Generator):
+    """A generative model of non-negative data by thinning and thickening counts (Chen and Zhou, ICML 2023).
+
+    Parameters
+    ----------
+    domain : "auto", a name ("non-negative", "count", "binary", "one-hot", "simplex", "bounded") or a Domain
+        What the values are; "auto" looks.
+    process : "auto", "poisson" or "binomial"
+        How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
+    belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts)
+    lam : "auto", a number or one per column
+        The paper's λ; for proportions, the number of units.
+    components : int
+        Components of a mixture, of each family.
+    objective : "auto", "nll", "reweighted" or "elbo"
+    decode : "auto", "latent" g(z_0/λ), "mean" g(E[x_0]) or "draw"
+    schedule : "linear-beta", "cosine", "geometric" or a Schedule
+    network : "mlp"
+    width, batch_size, learning_rate, max_updates : number or None
+        None chooses from the data's size.
+    lr_schedule : "cosine" or "constant"
+    ema : float
+        Decay of the moving average of the weights.
+    validation_fraction : float
+        Share of the rows held out to choose the best weights; 0 for none.
+    checkpoint_dir, checkpoint_every : path and number of updates, or None
+        Where a killed fit finds its way back.
+    device : "auto", "cpu", "cuda", ...
+    random_state : int, RandomState or None
+    progress : bool
+        Progress bars and a word on what "auto" chose.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).poisson(3.0, size=(200, 2))
+    >>> model = JumpModel(max_updates=20, random_state=0, progress=False).fit(X)
+    >>> model.sample(3, steps=5, random_state=0).shape
+    (3, 2)
+    """
+
+    def __init__(
+        self,
+        domain: str | Domain = "auto",
+        process: str = "auto",
+        belief: str = "auto",
+        lam: Any = "auto",
+        components: int = 4,
+        objective: str = "auto",
+        decode: str = "auto",
+        schedule: str | Schedule = "linear-beta",
+        network: str = "mlp",
+        width: int | None = None,
+        batch_size: int | None = None,
+        learning_rate: float | None = None,
+        lr_schedule: str = "cosine",
+        ema: float = 0.999,
+        validation_fraction: float = 0.1,
+        max_updates: int | None = None,
+        checkpoint_dir: str | Path | None = None,
+        checkpoint_every: int | None = None,
+        device: str = "auto",
+        random_state: Any = None,
+        progress: bool = True,
+    ) -> None:
+        self.domain = domain
+        self.process = process
+        self.belief = belief
+        self.lam = lam
+        self.components = components
+        self.objective = objective
+        self.decode = decode
+        self.schedule = schedule
+        self.network = network
+        self.width = width
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.lr_schedule = lr_schedule
+        self.ema = ema
+        self.validation_fraction = validation_fraction
+        self.max_updates = max_updates
+        self.checkpoint_dir = checkpoint_dir
+        self.checkpoint_every = checkpoint_every
+        self.device = device
+        self.random_state = random_state
+        self.progress = progress
+
+    @property
+    def domain_(self) -> Domain:
+        """The domain of the data."""
+        return self.plan_.whole_domain
+
+    @property
+    def belief_(self) -> str:
+        """The belief in use."""
+        return self.plan_.belief
+
+    @property
+    def process_name_(self) -> str:
+        """The process in use."""
+        return self.plan_.process
+
+    @property
+    def lam_(self) -> np.ndarray:
+        """λ of every column (1 for a constant one); for rows of proportions the number of units, once."""
+        if len(self.plan_.lam) != np.isnan(self.constants_).sum():
+            return self.plan_.lam
+        lam = np.ones(len(self.constants_))
+        lam[np.isnan(self.constants_)] = self.plan_.lam
+        return lam
+
+    @property
+    def choices_(self) -> dict[str, str]:
+        """What "auto" chose, and why."""
+        return self.plan_.reasons
+
+    def _plan(self, X: domains.Matrix) -> tuple[Plan, np.ndarray]:
+        reasons: dict[str, str] = {}
+        domain = self._resolve_domain(X, reasons)
+        process = choices.choose_process(self.process, domain, self.lam, reasons)
+        belief = choices.choose_belief(self.belief, domain, process, X.shape[1], reasons)
+        rows = Rows(X)
+        stats = rows.statistics()
+        constant = stats.smallest == stats.largest
+        if isinstance(domain, domains.Simplex | domains.OneHot) and not constant.all():
+            constant &= stats.largest == 0
+        if belief == "composition":
+            constant &= stats.largest > 0
+        varying = np.flatnonzero(~constant)
+        plan = choices.choose(
+            rows.select(varying),
+            domain,
+            varying,
+            process=process,
+            belief=belief,
+            lam=self.lam,
+            components=self.components,
+            objective=self.objective,
+            decode=self.decode,
+            schedule=self.schedule,
+            network=self.network,
+            width=self.width,
+            reasons=reasons,
+        )
+        if self.progress:
+            for name, reason in reasons.items():
+                tqdm.write(f"countjump: {name} = {reason}")
+        return plan, np.where(constant, stats.largest, np.nan)
+
+    def _resolve_domain(self, X: domains.Matrix, reasons: dict[str, str]) -> Domain:
+        if isinstance(self.domain, Domain):
+            domain = self.domain
+        elif not isinstance(self.domain, str):
+            raise TypeError(f"domain must be a name or a Domain, got {self.domain!r}")
+        elif one_of("domain", self.domain, ("auto", *domains.DOMAINS)) == "auto":
+            domain, why = domains.infer(X)
+            reasons["domain"] = f"{domain}: {why}"
+        elif self.domain == "bounded":
+            domain = domains.Bounded(float(X.max()) or 1.0)
+        else:
+            domain = domains.DOMAINS[self.domain]()
+        domain.check(X)
+        return domain
+
+    def _build(self, plan: Plan) -> tuple[Process, Denoiser]:
+        return choices.build(plan)
+
+    def _describe(self, plan: Plan) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        described = {name: value for name, value in vars(plan).items() if name not in ("lam", "columns")}
+        arrays = {"lam": plan.lam} | {f"columns/{name}": array for name, array in asdict(plan.columns).items()}
+        return {k: v if k == "reasons" else storage.encode(v) for k, v in described.items()}, arrays
+
+    def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
+        columns = {k.removeprefix("columns/"): v for k, v in arrays.items() if k.startswith("columns/")}
+        plain = {k: v if k == "reasons" else storage.decode(v) for k, v in described.items()}
+        return Plan(lam=arrays["lam"], columns=Columns(**columns), **plain)
+
+    def _lift(self, process: Process, x: torch.Tensor) -> torch.Tensor:
+        return process.encoding.lift(x)  # type: ignore[attr-defined]
+
+    def _project(self, x: torch.Tensor) -> torch.Tensor:
+        return self.plan_.domain.project(x)
+
+    # Likelihood.
+
+    def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
+
+        Counts have a probability, reals a density (and a mass at exact zeros). A row that the model holds impossible, such as one
+        that differs from a column constant in training, scores minus infinity. With ``random_state=None`` the model's own
+        seed is used, so that the answer is the same every time.
+        """
+        check_is_fitted(self, "plan_")
+        matrix = self._read(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        plan = self.plan_
+        choices.check_scorable(plan)
+        choices.family(plan.whole_domain).check(matrix)
+        seed = self.seed_ if random_state is None else _seed(random_state)
+        fixed = ~np.isnan(self.constants_)
+        rows = Rows(matrix)
+        scores = np.full(rows.count, -np.inf)
+        bound = np.asarray(getattr(plan.domain, "max", None) or np.inf, dtype=float)
+        for block, start in enumerate(range(0, rows.count, self.block_rows_)):
+            x = rows.take(np.arange(start, min(start + self.block_rows_, rows.count)))
+            free = x[:, ~fixed]
+            possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & (free.numpy() <= bound).all(1)
+            if not possible.any():
+                continue
+            free = free[torch.from_numpy(possible)].to(self.device_)
+            total = torch.zeros(len(free), dtype=torch.float64, device=self.device_)
+            for draw in range(draws if self.denoiser_ is not None else 0):
+                generator = seeded(self.device_, seed, block, draw)
+                times = self.process_.grid(steps or SCORE_STEPS).to(self.device_)
+                total += lower_bound(self.process_, self.denoiser_, free, times, generator) / draws
+            scores[start : start + len(x)][possible] = total.cpu().numpy()
+        return scores
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean of :meth:`score_samples`."""
+        return float(self.score_samples(X).mean())
+
+
+def default_batch_size(columns: int) -> int:
+    """Rows per update."""
+    return 1024 if columns < 16 else 256 if columns < choices.WIDE else 128
+
+
+def default_updates(rows: int, columns: int, batch_size: int) -> int:
+    """The length of training from the data's size: enough epochs for small data, a fixed number of updates for large."""
+    return int(np.clip(200 * rows / batch_size, 1000, 4000))
+
+
+def _seed(random_state: Any) -> int:
+    """An integer seed from whatever scikit-learn calls a random state."""
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"random_state must not be negative, got {random_state}")
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,72 @@
+"""The paper's conditional MLP (appendix B), for dense rows and for rows that are almost all zero."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from countjump.networks.time import TimeEmbedding
+
+
+class SparseLinear(nn.Linear):
+    """A linear layer whose cost follows the non-zeros of its input: the same numbers as ``nn.Linear``.
+
+    >>> layer = SparseLinear(4, 2)
+    >>> x = torch.tensor([[0.0, 2.0, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+    >>> torch.allclose(layer(x), functional.linear(x, layer.weight, layer.bias))
+    True
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """(B, in) → (B, out)."""
+        rows, columns = input.nonzero(as_tuple=True)
+        offsets = torch.searchsorted(rows, torch.arange(len(input), device=input.device))
+        table = self.weight.t().contiguous()
+        return (
+            functional.embedding_bag(columns, table, offsets, mode="sum", per_sample_weights=input[rows, columns])
+            + self.bias
+        )
+
+
+class Block(nn.Module):
+    """Two layers with a projection of the time embedding between them, layer norm, leaky ReLU, and a skip around."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+        self.first = nn.Linear(width, width)
+        self.time = nn.Linear(width, width)
+        self.second = nn.Linear(width, width)
+
+    def forward(self, h: Tensor, embedding: Tensor, index: Tensor) -> Tensor:
+        """The time is projected once per distinct time, then gathered."""
+        inner = self.first(functional.leaky_relu(self.norm(h), 0.01)) + self.time(embedding).index_select(0, index)
+        return h + self.second(functional.leaky_relu(inner, 0.01))
+
+
+class MLP(nn.Module):
+    """Three blocks of two layers and a time projection; ``sparse`` makes the first layer follow the non-zeros.
+
+    >>> network = MLP(inputs=3, outputs=5, width=16)
+    >>> network(torch.zeros(4, 3), torch.tensor([0.1, 0.9]), torch.tensor([0, 0, 1, 1])).shape
+    torch.Size([4, 5])
+    """
+
+    def __init__(self, inputs: int, outputs: int, width: int = 128, blocks: int = 3, sparse: bool = False) -> None:
+        super().__init__()
+        self.embedding = TimeEmbedding(width)
+        self.input = (SparseLinear if sparse else nn.Linear)(inputs, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
+        self.norm = nn.LayerNorm(width)
+        self.output = nn.Linear(width, outputs)
+        nn.init.normal_(self.output.weight, std=0.01 / width**0.5)
+        nn.init.zeros_(self.output.bias)
+
+    def forward(self, features: Tensor, times: Tensor, index: Tensor) -> Tensor:
+        """Features (B, inputs), distinct times (U,), index (B,) of each row's time → (B, outputs)."""
+        embedding = functional.leaky_relu(self.embedding(times), 0.01)
+        h = self.input(features)
+        for block in self.blocks:
+            h = block(h, embedding, index)
+        return self.output(functional.leaky_relu(self.norm(h), 0.01))

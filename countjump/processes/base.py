@@ -1,0 +1,101 @@
+"""What a process is: it corrupts, scores and steps. And the denoiser that it asks: a network with a head."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from countjump.laws import Law
+from countjump.schedules import Schedule
+
+Prediction = Any
+"""What a denoiser answers: a Belief (JUMP), a mean (Gaussian) or logits (categorical). It can be indexed by ``rows``."""
+
+
+class Denoise(Protocol):
+    """(z, times (U,), index (B,)) → prediction: a trained :class:`Denoiser`, or an oracle."""
+
+    def __call__(self, z: Tensor, times: Tensor, index: Tensor) -> Prediction:
+        """What is believed of x_0 given z at each row's time, times[index]."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a chain: the state at time t (B, 1) and what was predicted there."""
+
+    z: Tensor
+    prediction: Prediction
+    t: Tensor
+
+
+class Process(ABC):
+    """The corruption of rows and its reversal. Times t and s, 0 ≤ s < t ≤ 1, arrive shaped (B, 1)."""
+
+    discrete: bool
+    """Whether states can be equal, so that equal ones are evaluated once."""
+
+    schedule: Schedule
+
+    @abstractmethod
+    def prior(self, rows: int, generator: torch.Generator) -> Tensor:
+        """The state at t = 1."""
+
+    @abstractmethod
+    def marginal(self, x: Tensor, t: Tensor) -> Law:
+        """q(z_t given x_0)."""
+
+    @abstractmethod
+    def posterior(self, z: Tensor, x: Tensor, s: Tensor, t: Tensor) -> Law:
+        """q(z_s given z_t, x_0)."""
+
+    def corrupt(self, x: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw z_t given x_0."""
+        return self.marginal(x, t).sample(generator)
+
+    @abstractmethod
+    def loss(self, x: Tensor, z: Tensor, t: Tensor, prediction: Prediction, generator: torch.Generator) -> Tensor:
+        """One number per row."""
+
+    @abstractmethod
+    def step(self, z: Tensor, prediction: Prediction, t: Tensor, s: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw z_s given z_t."""
+
+    @abstractmethod
+    def finish(self, z: Tensor, before: Step, denoise: Denoise, generator: torch.Generator) -> Tensor:
+        """From z_0, and the step that led there, to x_0."""
+
+    @abstractmethod
+    def draw_times(self, count: int, generator: torch.Generator) -> Tensor:
+        """Times to train on, (count,)."""
+
+    @abstractmethod
+    def grid(self, steps: int) -> Tensor:
+        """The times of a chain, from 1 down to 0."""
+
+
+class Denoiser(nn.Module):
+    """A network with a head. When not training it evaluates in chunks of one shape, so that rows do not feel their batch."""
+
+    chunk = 256
+
+    def __init__(self, network: nn.Module, head: nn.Module, schedule: Schedule) -> None:
+        super().__init__()
+        self.network, self.head, self.schedule = network, head, schedule
+
+    def forward(self, z: Tensor, times: Tensor, index: Tensor) -> Prediction:
+        """See :class:`Denoise`."""
+        alpha = self.schedule.alpha(times)[index][:, None]
+        features = self.head.features(z, alpha)  # type: ignore[operator]
+        if self.training:
+            output = self.network(features, times, index)
+        else:
+            pad = -len(features) % self.chunk
+            features = nn.functional.pad(features, (0, 0, 0, pad)).split(self.chunk)
+            places = nn.functional.pad(index, (0, pad)).split(self.chunk)
+            pieces = [self.network(piece, times, place) for piece, place in zip(features, places, strict=True)]
+            output = torch.cat(pieces)[: len(z)]
+        return self.head(output, z, alpha)

@@ -1,0 +1,77 @@
+"""The sampler's loop: a generator of steps, equal states evaluated once, rows in fixed blocks with one seed each."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from countjump.processes.base import Denoise, Prediction, Process, Step
+
+
+def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
+    """A generator that depends on the given integers alone.
+
+    >>> torch.rand(1, generator=seeded("cpu", 1, 2)) == torch.rand(1, generator=seeded("cpu", 1, 2))
+    tensor([True])
+    """
+    state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]
+    return torch.Generator(device=device).manual_seed(int(state >> np.uint64(1)))
+
+
+def distinct_rows(z: Tensor) -> tuple[Tensor, Tensor]:
+    """The index of one row of each kind, and for every row the place of its kind in that index.
+
+    Rows of integers are compared by a 64-bit hash.
+
+    >>> distinct_rows(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))[1].unique().numel()
+    2
+    """
+    flat = z.flatten(1).long()
+    if flat.shape[1] == 1:
+        key = flat[:, 0]
+    else:
+        odd = np.random.default_rng(0).integers(2**62, size=flat.shape[1]) * 2 + 1
+        key = (flat * torch.as_tensor(odd, device=z.device)).sum(1)
+    _, kind = torch.unique(key, return_inverse=True)
+    first = torch.full((int(kind.max()) + 1,), len(z), dtype=torch.long, device=z.device)
+    return first.scatter_reduce(0, kind, torch.arange(len(z), device=z.device), "amin"), kind
+
+
+def once(denoise: Denoise) -> Denoise:
+    """A denoiser for one common time that evaluates equal states once."""
+
+    def evaluate(z: Tensor, times: Tensor, index: Tensor) -> Prediction:
+        first, kind = distinct_rows(z)
+        if len(first) > 0.9 * len(z):
+            return denoise(z, times, index)
+        return denoise(z[first], times, index[first]).rows(kind)
+
+    return evaluate
+
+
+@torch.no_grad()
+def chain(process: Process, denoise: Denoise, rows: int, times: Tensor, generator: torch.Generator) -> Iterator[Step]:
+    """The steps of a chain down the given times; the last one is at time 0, with the step before it as prediction."""
+    evaluate = once(denoise) if process.discrete else denoise
+    z = process.prior(rows, generator)
+    times = times.to(z.device)
+    index = torch.zeros(rows, dtype=torch.long, device=z.device)
+    step = None
+    for t, s in itertools.pairwise(times):
+        step = Step(z, evaluate(z, t[None], index), t.expand(rows, 1))
+        yield step
+        z = process.step(z, step.prediction, step.t, s.expand(rows, 1), generator)
+    yield Step(z, step, times[-1].expand(rows, 1))
+
+
+@torch.no_grad()
+def sample_block(process: Process, denoise: Denoise, rows: int, times: Tensor, generator: torch.Generator) -> Tensor:
+    """One block of data rows (rows, D), before the domain projects them."""
+    for step in chain(process, denoise, rows, times, generator):
+        last = step
+    evaluate = once(denoise) if process.discrete else denoise
+    return process.finish(last.z, last.prediction, evaluate, generator)

@@ -1,0 +1,229 @@
+"""A trainer that knows nothing of diffusion: it minimises ``loss(rows, generator)`` over the rows of a data set.
+
+It owns what every trainer owns: the order of the rows, Adam or AdamW, warm-up and decay of the rate, clipping, the exponential
+moving average (EMA) of the weights, held-out validation with early stopping, progress, atomic checkpoints and exact resume.
+
+Randomness is a function of (seed, update), never of history, so that a resumed run repeats an uninterrupted one bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+from tqdm import tqdm
+
+Loss = Callable[[np.ndarray, torch.Generator], Tensor]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train."""
+
+    updates: int
+    batch_size: int
+    learning_rate: float = 1e-3
+    lr_schedule: str = "cosine"
+    warmup: int = 100
+    weight_decay: float = 0.0
+    clip: float = 1.0
+    ema: float = 0.999
+    seed: int = 0
+    validations: int = 20
+    patience: int = 6
+    checkpoint: Path | None = None
+    checkpoint_every: int = 500
+    progress: bool = True
+
+    def rate(self, update: int) -> float:
+        """The learning rate of an update, counted from zero.
+
+        >>> [Settings(updates=100, batch_size=1, warmup=2, learning_rate=1.0).rate(u) for u in (0, 2, 51, 100)]
+        [0.5, 1.0, 0.5, 0.0]
+        """
+        warm = min(1.0, (update + 1) / max(self.warmup, 1))
+        if self.lr_schedule == "constant":
+            return self.learning_rate * warm
+        done = max(update - self.warmup, 0) / max(self.updates - self.warmup, 1)
+        return self.learning_rate * warm * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that does not belong to this fit, or is damaged."""
+
+
+@dataclass
+class _State:
+    """Everything that changes while training; what a checkpoint holds."""
+
+    update: int = 0
+    best: float = math.inf
+    since_best: int = 0
+    stopped: bool = False
+    history: list[dict[str, float]] = field(default_factory=list)
+    running: float = 0.0
+
+
+def train(
+    module: nn.Module,
+    loss: Loss,
+    rows: int,
+    settings: Settings,
+    validation: Callable[[], float] | None = None,
+    fingerprint: str = "",
+) -> list[dict[str, float]]:
+    """Train ``module`` in place, leave it with the best (or last) averaged weights, and return the history."""
+    names, weights = zip(*module.named_parameters(), strict=True)
+    average = [weight.detach().clone() for weight in weights]
+    best = [weight.clone() for weight in average]
+    decoupled = settings.weight_decay > 0
+    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
+    optimiser = kind(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    state = _State()
+    if settings.checkpoint is not None and settings.checkpoint.exists():
+        state = _resume(settings.checkpoint, fingerprint, names, weights, average, best, optimiser)
+    device = weights[0].device
+    validate_every = max(settings.updates // settings.validations, 1)
+    order = _Order(rows, settings.batch_size, settings.seed)
+
+    bar = tqdm(total=settings.updates, initial=state.update, desc="fit", unit="update", disable=not settings.progress)
+    with bar:
+        while state.update < settings.updates and not state.stopped:
+            generator = torch.Generator(device=device)
+            generator.manual_seed(int(np.random.SeedSequence([settings.seed, state.update]).generate_state(1)[0]))
+            for group in optimiser.param_groups:
+                group["lr"] = settings.rate(state.update)
+            value = loss(order.batch(state.update), generator)
+            optimiser.zero_grad(set_to_none=True)
+            value.backward()
+            norm = nn.utils.clip_grad_norm_(weights, settings.clip)
+            number = float(value.detach())
+            if math.isfinite(number) and math.isfinite(float(norm)):
+                optimiser.step()
+            else:
+                raise FloatingPointError(
+                    f"the loss of update {state.update} is {number}: lower learning_rate, or report this with the data"
+                )
+            state.update += 1
+            decay = min(settings.ema, (1 + state.update) / (10 + state.update))
+            torch._foreach_lerp_(average, [weight.detach() for weight in weights], 1 - decay)
+            state.running = number if state.update == 1 else state.running + 0.02 * (number - state.running)
+            bar.update()
+            if state.update % validate_every == 0 or state.update == settings.updates:
+                _validate(state, settings, validation, weights, average, best)
+                bar.set_postfix(loss=f"{state.running:.4g}", best=f"{state.best:.4g}")
+            if settings.checkpoint is not None and (
+                state.update % settings.checkpoint_every == 0 or state.update == settings.updates or state.stopped
+            ):
+                _save(settings.checkpoint, fingerprint, state, names, weights, average, best, optimiser)
+    _assign(weights, average if validation is None else best)
+    return state.history
+
+
+class _Order:
+    """The rows of every update: each epoch a fresh permutation, a function of (seed, epoch)."""
+
+    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
+        self.rows, self.size, self.seed = rows, min(batch_size, rows), seed
+        self.per_epoch = max(rows // self.size, 1)
+        self.epoch, self.permutation = -1, np.empty(0, dtype=np.int64)
+
+    def batch(self, update: int) -> np.ndarray:
+        epoch, place = divmod(update, self.per_epoch)
+        if epoch != self.epoch:
+            self.epoch = epoch
+            self.permutation = np.random.default_rng([self.seed, epoch]).permutation(self.rows)
+        return self.permutation[place * self.size : (place + 1) * self.size]
+
+
+def _validate(
+    state: _State,
+    settings: Settings,
+    validation: Callable[[], float] | None,
+    weights: tuple[Tensor, ...],
+    average: list[Tensor],
+    best: list[Tensor],
+) -> None:
+    record = {"update": state.update, "loss": state.running}
+    if validation is not None:
+        current = [weight.detach().clone() for weight in weights]
+        _assign(weights, average)
+        record["validation_loss"] = value = validation()
+        _assign(weights, current)
+        if value < state.best:
+            state.best, state.since_best = value, 0
+            torch._foreach_copy_(best, average)
+        else:
+            state.since_best += 1
+            state.stopped = state.since_best >= settings.patience
+    state.history.append(record)
+
+
+@torch.no_grad()
+def _assign(weights: tuple[Tensor, ...], values: list[Tensor]) -> None:
+    torch._foreach_copy_(list(weights), values)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write beside and rename: a crash leaves the old file, or the new one, whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(path.name + ".part")
+    with open(beside, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(beside, path)
+
+
+def _save(
+    path: Path,
+    fingerprint: str,
+    state: _State,
+    names: tuple[str, ...],
+    weights: tuple[Tensor, ...],
+    average: list[Tensor],
+    best: list[Tensor],
+    optimiser: torch.optim.Optimizer,
+) -> None:
+    tensors: dict[str, Tensor] = {}
+    for name, weight, mean, good in zip(names, weights, average, best, strict=True):
+        moments = optimiser.state[weight]
+        parts = {"weight": weight.detach(), "average": mean, "best": good}
+        parts |= {key: moments[key] for key in ("step", "exp_avg", "exp_avg_sq")}
+        tensors |= {f"{part}/{name}": tensor.cpu().contiguous() for part, tensor in parts.items()}
+    described = {"fingerprint": fingerprint, "state": json.dumps(vars(state))}
+    write_atomically(path, save(tensors, metadata=described))
+
+
+def _resume(
+    path: Path,
+    fingerprint: str,
+    names: tuple[str, ...],
+    weights: tuple[Tensor, ...],
+    average: list[Tensor],
+    best: list[Tensor],
+    optimiser: torch.optim.Optimizer,
+) -> _State:
+    advice = f"delete {path} or choose another checkpoint_dir"
+    try:
+        with safe_open(path, framework="pt") as file:
+            described: dict[str, Any] = file.metadata() or {}
+            if described.get("fingerprint") != fingerprint:
+                raise CheckpointError(f"the checkpoint {path} is of another fit (data or settings differ): {advice}")
+            for name, weight, mean, good in zip(names, weights, average, best, strict=True):
+                _assign((weight, mean, good), [file.get_tensor(f"{p}/{name}") for p in ("weight", "average", "best")])
+                moments = {key: file.get_tensor(f"{key}/{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
+                optimiser.state[weight] = {key: tensor.to(weight.device) for key, tensor in moments.items()}
+            return _State(**json.loads(described["state"]))
+    except (SafetensorError, KeyError) as error:
+        raise CheckpointError(f"the checkpoint {path} is damaged ({error}): {advice}") from error
