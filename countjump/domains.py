@@ -166,7 +166,7 @@ def check_values(X: Matrix) -> None:
     """What no domain allows: NaN, infinity, negative values and counts above 2^53."""
     bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first")
     bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first")
-    bad_value(X, lambda v: v < 0, "is negative, and JUMP models non-negative data: shift it, or take another model")
+    bad_value(X, lambda v: v < 0, "is negative. Negative values in data have no counts: shift the column, or take another model")
     bad_value(X, lambda v: v > MAX_COUNT, "is above 2^53, where float64 no longer holds every count: rescale it")
 
 

@@ -27,7 +27,7 @@ from countjump.sampling import sample_block, seeded
 from countjump.schedules import Schedule
 from countjump.trainer import Settings, train
 
-TIMES_PER_BATCH = 64
+TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
 
 SCORE_STEPS = 100
@@ -74,18 +74,29 @@ class Generator(BaseEstimator, ABC):
     # Fitting.
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model to the rows of X (ndarray or scipy sparse); ``y`` is ignored."""
+        """Fit the model to the rows of X (ndarray or scipy sparse); ``y`` is ignored. A fit that fails changes nothing."""
+        before = self.__dict__.copy()
+        try:
+            self._fit(X)
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any) -> None:
         matrix = self._read(X)
         device = self._device()
         self._check_training()
         plan, constants = self._plan(matrix)
-        seed = _seed(self.random_state)
-        varying = np.flatnonzero(np.isnan(constants))
-        rows = Rows(matrix).select(varying)
+        identity = fingerprint(matrix, self._identity())
+        # With a checkpoint to come back to, even an unseeded fit must know its seed again.
+        unseeded = self.random_state is None and self.checkpoint_dir is not None
+        seed = int(identity[:8], 16) if unseeded else _seed(self.random_state)
         validate_data(self, X, skip_check_array=True)
-        self._adopt(plan, constants, matrix.dtype, sp.issparse(matrix), seed, device)
-        self._train(rows, fingerprint(matrix, self._identity(seed)))
-        return self
+        kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
+        self._adopt(plan, constants, matrix.dtype, kind, seed, device)
+        self._train(Rows(matrix).select(np.flatnonzero(np.isnan(constants))), f"{identity}-{seed}")
 
     def _read(self, X: Any) -> domains.Matrix:
         matrix = as_matrix(X)
@@ -126,14 +137,14 @@ class Generator(BaseEstimator, ABC):
         if self.learning_rate is not None and not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
 
-    def _identity(self, seed: int) -> str:
+    def _identity(self) -> str:
         """What decides a fit besides the data."""
         silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
         params = {k: storage.encode(v) for k, v in self.get_params().items() if k not in silent}
-        return json.dumps([type(self).__name__, __version__, seed, params], sort_keys=True)
+        return json.dumps([type(self).__name__, __version__, params], sort_keys=True)
 
     def _adopt(
-        self, plan: Any, constants: np.ndarray, dtype: np.dtype, sparse: bool, seed: int, device: torch.device
+        self, plan: Any, constants: np.ndarray, dtype: np.dtype, sparse: str, seed: int, device: torch.device
     ) -> None:
         """Take on a plan: every fitted attribute but the weights' training."""
         self.plan_, self.constants_, self.dtype_, self.sparse_, self.seed_ = (
@@ -166,7 +177,9 @@ class Generator(BaseEstimator, ABC):
         def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
             x = self._lift(process, rows.take(index).to(device))
             times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
-            place = torch.arange(len(x), device=device) % len(times)
+            # Rows arrive in strata: a random start gives every time a fair share of each.
+            start = torch.randint(len(times), (1,), device=device, generator=generator)
+            place = (torch.arange(len(x), device=device) + start) % len(times)
             t = times[place][:, None]
             z = process.corrupt(x, t, generator)
             return process.loss(x, z, t, denoiser(z, times, place), generator).mean()
@@ -199,6 +212,7 @@ class Generator(BaseEstimator, ABC):
             settings,
             validation if held_out else None,
             identity,
+            rows.totals()[training],
         )
         denoiser.eval()
 
@@ -241,7 +255,9 @@ class Generator(BaseEstimator, ABC):
             limits = np.iinfo(self.dtype_)
             rows = rows.clip(limits.min, limits.max)
         typed = rows.astype(self.dtype_)
-        return sp.csr_matrix(typed) if self.sparse_ else typed
+        if not self.sparse_:
+            return typed
+        return sp.csr_array(typed) if self.sparse_ == "array" else sp.csr_matrix(typed)
 
     # Saving and loading.
 

@@ -40,7 +40,8 @@ class Settings:
     ema: float = 0.999
     seed: int = 0
     validations: int = 20
-    patience: int = 6
+    patience: int = 8
+    tolerance: float = 1e-3
     checkpoint: Path | None = None
     checkpoint_every: int = 500
     progress: bool = True
@@ -81,6 +82,7 @@ def train(
     settings: Settings,
     validation: Callable[[], float] | None = None,
     fingerprint: str = "",
+    strata: np.ndarray | None = None,
 ) -> list[dict[str, float]]:
     """Train ``module`` in place, leave it with the best (or last) averaged weights, and return the history."""
     names, weights = zip(*module.named_parameters(), strict=True)
@@ -94,7 +96,7 @@ def train(
         state = _resume(settings.checkpoint, fingerprint, names, weights, average, best, optimiser)
     device = weights[0].device
     validate_every = max(settings.updates // settings.validations, 1)
-    order = _Order(rows, settings.batch_size, settings.seed)
+    order = _Order(rows, settings.batch_size, settings.seed, strata)
 
     bar = tqdm(total=settings.updates, initial=state.update, desc="fit", unit="update", disable=not settings.progress)
     with bar:
@@ -131,19 +133,26 @@ def train(
 
 
 class _Order:
-    """The rows of every update: each epoch a fresh permutation, a function of (seed, epoch)."""
+    """The rows of every update, a function of (seed, update): each epoch visits every row once, in a fresh order.
 
-    def __init__(self, rows: int, batch_size: int, seed: int) -> None:
+    With ``strata`` (one number per row) every batch holds one row of each of ``batch_size`` strata of that number: batches look
+    like the data, and the gradient has less noise.
+    """
+
+    def __init__(self, rows: int, batch_size: int, seed: int, strata: np.ndarray | None = None) -> None:
         self.rows, self.size, self.seed = rows, min(batch_size, rows), seed
-        self.per_epoch = max(rows // self.size, 1)
-        self.epoch, self.permutation = -1, np.empty(0, dtype=np.int64)
+        self.per_epoch = rows // self.size
+        self.sorted = np.arange(rows) if strata is None else np.argsort(strata, kind="stable")
+        self.epoch, self.batches = -1, np.empty((0, 0), dtype=np.int64)
 
     def batch(self, update: int) -> np.ndarray:
         epoch, place = divmod(update, self.per_epoch)
         if epoch != self.epoch:
+            generator = np.random.default_rng([self.seed, epoch])
+            kept = np.sort(generator.permutation(self.rows)[: self.size * self.per_epoch])
+            self.batches = generator.permuted(self.sorted[kept].reshape(self.size, self.per_epoch), axis=1)
             self.epoch = epoch
-            self.permutation = np.random.default_rng([self.seed, epoch]).permutation(self.rows)
-        return self.permutation[place * self.size : (place + 1) * self.size]
+        return self.batches[:, place]
 
 
 def _validate(
@@ -160,8 +169,10 @@ def _validate(
         _assign(weights, average)
         record["validation_loss"] = value = validation()
         _assign(weights, current)
-        if value < state.best:
-            state.best, state.since_best = value, 0
+        if value < state.best + settings.tolerance:
+            # Later weights are averaged over more updates: as good is better.
+            state.since_best = 0 if value < state.best else state.since_best
+            state.best = min(value, state.best)
             torch._foreach_copy_(best, average)
         else:
             state.since_best += 1

@@ -38,12 +38,13 @@ def as_matrix(X: object) -> Matrix:
 
 
 def _objects_to_numbers(matrix: np.ndarray) -> np.ndarray:
-    for value in matrix.ravel():
+    for place, value in np.ndenumerate(matrix):
         if isinstance(value, complex):
-            raise ValueError("Complex data not supported: X holds complex numbers")
-        if not isinstance(value, (int, float, np.number, np.bool_)):
+            raise ValueError(f"Complex data not supported: X{list(place)} = {value!r}")
+        if not isinstance(value, int | float | np.number | np.bool_):
             raise TypeError(
-                f"X holds {value!r}: argument must be a string or a number that float() takes; encode it first"
+                f"X{list(place)} = {value!r} is not a number (float() argument must be a string or a real number): "
+                "encode or drop such columns first"
             )
     return matrix.astype(np.float64)
 

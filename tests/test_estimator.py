@@ -1,0 +1,622 @@
+"""The scikit-learn face: conventions, promises about samples and scores, files, and bad input."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex
+from countjump.trainer import CheckpointError
+
+
+def quick(**params):
+    defaults = {"max_updates": 30, "batch_size": 64, "width": 16, "random_state": 0, "progress": False}
+    return JumpModel(**(defaults | params))
+
+
+def counts(rows=300, columns=3, seed=0):
+    return np.random.default_rng(seed).negative_binomial(2, 0.4, size=(rows, columns))
+
+
+def one_hots(rows=200, parts=4, seed=0):
+    return np.eye(parts, dtype=int)[np.random.default_rng(seed).integers(parts, size=rows)]
+
+
+def shares(rows=200, parts=3, seed=0):
+    return np.random.default_rng(seed).dirichlet(np.ones(parts) * 2, size=rows)
+
+
+DATA = {
+    "count": counts(),
+    "bounded-count": np.random.default_rng(0).integers(0, 6, size=(300, 2)),
+    "binary": np.random.default_rng(0).integers(0, 2, size=(300, 3)),
+    "one-hot": one_hots(),
+    "simplex": shares(),
+    "bounded": np.random.default_rng(0).random((300, 2)),
+    "non-negative": np.random.default_rng(0).gamma(0.5, 20, size=(300, 2))
+    * (np.random.default_rng(1).random((300, 2)) < 0.7),
+}
+
+
+@parametrize_with_checks(
+    [JumpModel(max_updates=2, width=8, random_state=0, progress=False)],
+    expected_failed_checks=lambda model: {
+        "check_methods_subset_invariance": "score_samples is a Monte Carlo bound: a row's draw depends on its place",
+        "check_methods_sample_order_invariance": "score_samples is a Monte Carlo bound: a row's draw depends on its place",
+    },
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def test_clone_and_params_keep_objects():
+    model = JumpModel(domain=Bounded(16), schedule=LinearBeta(timesteps=100), lam=[1.0, 2.0])
+    assert clone(model).get_params() == model.get_params()
+    assert model.set_params(components=2).components == 2
+
+
+def test_grid_search_and_pipeline():
+    X = counts()
+    search = GridSearchCV(quick(), {"components": [1, 2]}, cv=2).fit(X)
+    assert np.isfinite(search.best_score_)
+    line = make_pipeline(FunctionTransformer(), quick()).fit(X)
+    assert np.isfinite(line.score(X))
+
+
+# Domains, processes and beliefs.
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_every_domain_fits_samples_and_scores(name):
+    X = DATA[name]
+    model = quick().fit(X)
+    assert model.domain_.name == name.replace("bounded-count", "count")
+    Y = model.sample(50, steps=5, random_state=1)
+    assert Y.shape == (50, X.shape[1])
+    assert Y.dtype == X.dtype
+    model.domain_.check(Y)
+    scores = model.score_samples(X[:20], steps=5)
+    assert scores.shape == (20,)
+    assert np.isfinite(scores).all()
+    assert model.score(X[:20]) == pytest.approx(model.score_samples(X[:20]).mean())
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_the_paper_s_poisson_jump_runs_on_every_domain(name):
+    X = DATA[name]
+    model = quick(process="poisson", belief="poisson", lam=10.0).fit(X)
+    Y = model.sample(50, steps=10, random_state=1)
+    model.domain_.check(Y)
+    assert (model.lam_ == 10).all()
+    with pytest.raises(ValueError, match="no law of x_0"):
+        model.score_samples(X)
+
+
+def test_auto_says_what_it_chose(capsys):
+    model = quick(progress=True).fit(counts())
+    assert "whole numbers" in model.choices_["domain"]
+    assert "countjump: domain = Count" in capsys.readouterr().out
+
+
+def test_auto_belief_follows_domain_and_width():
+    wide = sp.random(60, 300, density=0.05, random_state=0, data_rvs=lambda n: np.arange(1, n + 1), format="csr")
+    assert quick(max_updates=2).fit(wide).belief_ == "composition"
+    assert quick(max_updates=2).fit((wide > 0).astype(int)).belief_ == "mixture"
+    assert quick(max_updates=2).fit(counts()).belief_ == "mixture"
+
+
+@pytest.mark.parametrize(
+    ("params", "word"),
+    [
+        ({"process": "binomial", "domain": "non-negative"}, "use process='poisson'"),
+        ({"belief": "composition", "domain": "binary"}, "use belief='mixture'"),
+        ({"objective": "elbo", "belief": "mixture"}, "use objective='nll'"),
+        ({"decode": "draw", "domain": "count"}, "use decode='latent'"),
+        ({"process": "binomial", "lam": 10.0, "domain": "count"}, "use process='poisson'"),
+        ({"process": "binomial", "belief": "poisson", "domain": Bounded(2)}, "needs process='poisson'"),
+    ],
+)
+def test_combinations_without_sense_say_what_to_choose(params, word):
+    with pytest.raises(ValueError, match=word):
+        quick(**params).fit(DATA["binary"])
+
+
+@pytest.mark.parametrize("objective", ["nll", "reweighted", "elbo"])
+@pytest.mark.parametrize("process", ["poisson", "binomial"])
+def test_every_objective_of_the_poisson_belief_learns(objective, process):
+    X = np.random.default_rng(0).poisson(np.where(np.arange(2000) % 2, 2.0, 20.0))[:, None]
+    lam = 5.0 if process == "poisson" else "auto"
+    model = JumpModel(belief="poisson", process=process, lam=lam, objective=objective, max_updates=400, batch_size=256,
+                      width=32, learning_rate=3e-3, random_state=0, progress=False).fit(X)  # fmt: skip
+    Y = model.sample(2000, steps=50, random_state=0)
+    assert Y.mean() == pytest.approx(X.mean(), rel=0.15)
+    assert Y.std() == pytest.approx(X.std(), rel=0.25)
+
+
+@pytest.mark.parametrize("decode", ["latent", "mean", "draw"])
+def test_every_decoding_of_reals(decode):
+    X = np.random.default_rng(0).gamma(3.0, 1.0, size=(1000, 1))
+    model = quick(decode=decode, max_updates=200, lam=100.0, learning_rate=3e-3).fit(X)
+    Y = model.sample(1000, steps=10, random_state=0)
+    assert Y.mean() == pytest.approx(3.0, rel=0.15)
+    if decode == "latent":
+        np.testing.assert_allclose(Y * 100, np.round(Y * 100), atol=1e-9)
+
+
+@pytest.mark.parametrize("schedule", ["linear-beta", "cosine", "geometric", LinearBeta(timesteps=100, beta_last=0.5)])
+def test_every_schedule_fits_and_samples(schedule):
+    assert quick(schedule=schedule).fit(counts()).sample(10, steps=4, random_state=0).shape == (10, 3)
+
+
+def test_lam_is_the_smallest_that_loses_one_percent():
+    X = DATA["non-negative"][:, :1]
+    lam = quick().fit(X).lam_
+    positive = X[X > 0]
+    assert np.exp(-lam * positive).mean() <= 0.01
+    assert np.exp(-0.999 * lam * positive).mean() > 0.01
+
+
+def test_lam_is_capped_where_counts_would_no_longer_be_exact():
+    X = np.array([[1e-9], [1e9], [2e9], [3e9]])
+    assert (quick().fit(X).lam_ * X.max() <= 2**53).all()
+
+
+# Sampling.
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_a_row_depends_on_seed_place_and_steps_alone(name, tmp_path):
+    model = quick().fit(DATA[name])
+    ten = model.sample(10, steps=4, random_state=3)
+    np.testing.assert_array_equal(model.sample(1000, steps=4, random_state=3)[:10], ten)
+    np.testing.assert_array_equal(model.sample(10, steps=4, random_state=3), ten)
+    assert (model.sample(200, steps=4, random_state=4) != model.sample(200, steps=4, random_state=3)).any()
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(JumpModel.load(tmp_path / "model").sample(10, steps=4, random_state=3), ten)
+
+
+def test_blocks_join_without_a_seam():
+    model = quick().fit(counts())
+    more = model.sample(model.block_rows_ + 5, steps=2, random_state=0)
+    np.testing.assert_array_equal(model.sample(3, steps=2, random_state=0), more[:3])
+    assert len(more) == model.block_rows_ + 5
+    assert (more[: model.block_rows_][:5] != more[model.block_rows_ :]).any()
+
+
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csr_array, sp.csc_matrix])
+def test_sparse_in_sparse_out(kind, tmp_path):
+    X = kind(counts() * (np.random.default_rng(0).random((300, 3)) < 0.3))
+    model = quick().fit(X)
+    model.save(tmp_path / "m")
+    for fitted in (model, JumpModel.load(tmp_path / "m")):
+        Y = fitted.sample(20, steps=3, random_state=0)
+        assert sp.issparse(Y)
+        assert Y.format == "csr"
+        assert isinstance(Y, sp.sparray) == isinstance(X, sp.sparray)
+        assert Y.dtype == X.dtype
+    np.testing.assert_array_equal(quick().fit(X.toarray()).sample(20, steps=3, random_state=0), Y.toarray())
+    np.testing.assert_allclose(
+        model.score_samples(X, steps=5), quick().fit(X.toarray()).score_samples(X.toarray(), steps=5)
+    )
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64, np.float32, np.float64, bool])
+def test_the_dtype_that_went_in_comes_out(dtype):
+    X = (DATA["binary"] if dtype is bool else counts()).astype(dtype)
+    Y = quick().fit(X).sample(20, steps=3, random_state=0)
+    assert Y.dtype == dtype
+    np.testing.assert_array_equal(Y, np.round(Y.astype(float)))
+
+
+def test_no_rows_is_an_empty_matrix():
+    assert quick().fit(counts()).sample(0).shape == (0, 3)
+
+
+def test_wide_counts_have_a_sparse_first_layer_and_score():
+    X = sp.random(
+        200, 400, density=0.05, random_state=0, data_rvs=lambda n: np.arange(n) % 4 + 1.0, format="csr"
+    ).astype(int)
+    model = quick(belief="composition", domain="count").fit(X)
+    assert type(model.denoiser_.network.input).__name__ == "SparseLinear"
+    Y = model.sample(100, steps=5, random_state=0)
+    assert Y.sum(1).mean() == pytest.approx(X.sum(1).mean(), rel=0.5)
+    assert np.isfinite(model.score_samples(X[:10], steps=5)).all()
+
+
+# Scores.
+
+
+def test_scores_repeat_for_a_seed_and_average_over_draws():
+    model = quick().fit(counts())
+    X = counts(seed=1)
+    np.testing.assert_array_equal(model.score_samples(X, random_state=1), model.score_samples(X, random_state=1))
+    np.testing.assert_array_equal(model.score_samples(X), model.score_samples(X))
+    one, many = (
+        np.std([model.score_samples(X[:5], steps=10, draws=d, random_state=s) for s in range(12)], axis=0)
+        for d in (1, 9)
+    )
+    assert (many < one).mean() > 0.5
+    assert many.mean() < 0.6 * one.mean()
+
+
+def test_scores_are_comparable_across_the_size_of_lam():
+    """The bound is on the data itself, so that λ hardly moves it; the paper's own sum grows with λ."""
+    X = np.random.default_rng(0).gamma(2.0, 1.0, size=(3000, 1))
+    truth = -np.mean(-X + np.log(X))
+    low, high = (
+        JumpModel(
+            lam=lam, max_updates=400, batch_size=256, width=32, learning_rate=3e-3, random_state=0, progress=False
+        )
+        .fit(X)
+        .score(X)
+        for lam in (20.0, 200.0)
+    )
+    assert -low == pytest.approx(truth, abs=0.15)
+    assert -high == pytest.approx(truth, abs=0.15)
+
+
+def test_the_sum_of_the_probabilities_of_all_rows_is_at_most_one():
+    X = np.random.default_rng(0).integers(0, 4, size=(500, 2))
+    model = quick(domain=Count(max=3), max_updates=200, learning_rate=3e-3).fit(X)
+    grid = np.stack(np.meshgrid(np.arange(4), np.arange(4)), -1).reshape(-1, 2)
+    total = np.exp(model.score_samples(grid, steps=20, draws=100)).sum()
+    assert 0.7 < total < 1.01
+
+
+def test_an_impossible_row_scores_minus_infinity():
+    X = np.column_stack([counts(columns=1), np.full(300, 7)])
+    model = quick().fit(X)
+    assert model.score_samples([[1, 8]])[0] == -np.inf
+    assert np.isfinite(model.score_samples([[1, 7]])[0])
+    bounded = quick().fit(DATA["bounded-count"])
+    assert bounded.score_samples([[9, 1]])[0] == -np.inf
+
+
+# Legal extremes.
+
+
+@pytest.mark.parametrize("value", [0, 7, 3.25])
+def test_constant_data_comes_back_constant(value, tmp_path):
+    X = np.full((20, 3), value)
+    model = quick().fit(X)
+    np.testing.assert_array_equal(model.sample(9, random_state=0), np.full((9, 3), value))
+    np.testing.assert_array_equal(model.score_samples(X), np.zeros(20))
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(JumpModel.load(tmp_path / "m").sample(9), np.full((9, 3), value))
+
+
+def test_constant_and_all_zero_columns_come_back_so():
+    X = np.column_stack([counts(columns=1), np.full(300, 7), np.zeros(300, dtype=int)])
+    Y = quick().fit(X).sample(500, steps=5, random_state=0)
+    assert (Y[:, 1] == 7).all()
+    assert (Y[:, 2] == 0).all()
+    assert len(np.unique(Y[:, 0])) > 1
+
+
+def test_one_row_one_column_and_all_zero_rows():
+    np.testing.assert_array_equal(quick().fit([[3, 0, 5]]).sample(2), [[3, 0, 5]] * 2)
+    assert quick().fit(counts(columns=1)).sample(4, steps=2).shape == (4, 1)
+    assert quick().fit(np.vstack([counts(), np.zeros((50, 3), dtype=int)])).sample(4, steps=2).shape == (4, 3)
+    assert quick(batch_size=1, max_updates=5).fit(counts()).sample(4, steps=2).shape == (4, 3)
+    assert quick().fit([[1, 2], [3, 4]]).sample(4, steps=2).shape == (4, 2)
+
+
+def test_counts_of_a_billion_stay_exact():
+    odd = 10**9 + 2 * np.random.default_rng(0).integers(0, 2, size=(400, 1)) + 1
+    model = quick(domain="count", max_updates=300, learning_rate=3e-3).fit(odd)
+    Y = model.sample(500, steps=5, random_state=0)
+    assert Y.dtype == odd.dtype
+    assert 0.2 < (Y % 2).mean() < 0.8, "float32 would make every count even"
+    constant = np.column_stack([np.full(400, 10**9 + 1), counts(400, 1)])
+    assert (quick().fit(constant).sample(20, steps=2)[:, 0] == 10**9 + 1).all()
+
+
+# Bad input.
+
+
+BAD = {
+    "nan": (np.array([[1.0, 2.0], [np.nan, 0.0]]), ValueError, r"X\[1, 0\] = nan is NaN"),
+    "inf": (np.array([[1.0, np.inf]]), ValueError, r"X\[0, 1\] = inf is infinity"),
+    "negative": (np.array([[1.0], [-2.0]]), ValueError, r"X\[1, 0\] = -2 is negative"),
+    "huge": (np.array([[2.0**60]]), ValueError, r"above 2\^53"),
+    "strings": (np.array([["a", "b"]]), TypeError, "strings"),
+    "object": (np.array([[1, "b"]], dtype=object), TypeError, r"X\[0, 1\] = 'b'"),
+    "empty": (np.zeros((0, 3)), ValueError, "empty"),
+    "no columns": (np.zeros((3, 0)), ValueError, "no columns"),
+    "one dimension": (np.arange(4), ValueError, "Reshape your data"),
+    "sparse nan": (sp.csr_matrix(np.array([[0.0, 0.0], [0.0, np.nan]])), ValueError, r"X\[1, 1\]"),
+    "sparse negative": (sp.csr_matrix(np.array([[0.0, 0.0], [-1.0, 0.0]])), ValueError, r"X\[1, 0\] = -1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_data_is_refused_with_its_place_and_changes_nothing(case):
+    X, error, message = BAD[case]
+    model = quick().fit(counts())
+    before = model.sample(5, steps=2, random_state=0)
+    with pytest.raises(error, match=message):
+        model.fit(X)
+    np.testing.assert_array_equal(model.sample(5, steps=2, random_state=0), before)
+    with pytest.raises(error, match=message):
+        model.score_samples(X)
+
+
+@pytest.mark.parametrize(
+    ("domain", "X", "message"),
+    [
+        (Count(), [[1, 2], [3, 4.5]], r"X\[1, 1\] = 4.5 is not a whole number"),
+        (Count(max=3), [[1, 2], [3, 4]], r"X\[1, 1\] = 4 is above the bound 3"),
+        (Count(max=(9, 3)), [[1, 2], [8, 4]], r"X\[1, 1\] = 4 is above the bound 3"),
+        (Count(max=(9, 3, 4)), [[1, 2], [8, 4]], "3 bounds for 2 columns"),
+        (Bounded(2.5), [[1, 2], [3, 1]], r"X\[1, 0\] = 3 is above the bound 2.5"),
+        (Binary(), [[1, 0], [1, 2]], r"X\[1, 1\] = 2 is neither 0 nor 1"),
+        (OneHot(), [[1, 0], [1, 1]], "row 1 of X adds up to 2"),
+        (Simplex(), [[0.5, 0.5], [0.5, 0.4]], "row 1 of X adds up to 0.9"),
+    ],
+)
+def test_data_outside_its_domain_is_refused(domain, X, message):
+    with pytest.raises(ValueError, match=message):
+        quick(domain=domain).fit(X)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["domain", "process", "belief", "objective", "decode", "schedule", "network", "lr_schedule", "lam", "device"],
+)
+def test_unknown_option_names_are_refused(name):
+    with pytest.raises(ValueError, match="nonsense"):
+        quick(**{name: "nonsense"}).fit(counts())
+    with pytest.raises(TypeError):
+        JumpModel(nonsense=1)
+
+
+@pytest.mark.parametrize(
+    ("params", "error"),
+    [
+        ({"lam": -1.0}, ValueError),
+        ({"lam": [1.0, 2.0]}, ValueError),
+        ({"components": 0}, ValueError),
+        ({"components": 2.5}, TypeError),
+        ({"max_updates": 0}, ValueError),
+        ({"batch_size": "many"}, TypeError),
+        ({"validation_fraction": 1.0}, ValueError),
+        ({"learning_rate": -1.0}, ValueError),
+        ({"ema": 1.0}, ValueError),
+        ({"random_state": -1}, ValueError),
+        ({"random_state": "seed"}, ValueError),
+        ({"domain": 3}, TypeError),
+    ],
+)
+def test_bad_parameters_are_refused(params, error):
+    with pytest.raises(error):
+        quick(process="poisson" if "lam" in params else "auto", **params).fit(
+            counts()
+        ) if "random_state" not in params else JumpModel(**params, progress=False).fit(counts())
+
+
+def test_before_fit_and_bad_calls():
+    for call in (lambda m: m.sample(3), lambda m: m.score_samples(counts()), lambda m: m.save("nowhere")):
+        with pytest.raises(NotFittedError):
+            call(JumpModel())
+    assert not Path("nowhere").exists()
+    model = quick().fit(counts())
+    with pytest.raises(ValueError, match="n_samples must be at least 0"):
+        model.sample(-1)
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        model.sample(1, steps=0)
+    with pytest.raises(TypeError):
+        model.sample(2.5)
+    with pytest.raises(ValueError, match="X has 2 features, but JumpModel is expecting 3"):
+        model.score_samples(counts(columns=2))
+    with pytest.raises(ValueError, match="not a whole number"):
+        model.score_samples([[0.5, 1, 1]])
+
+
+# Files.
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_save_and_load_keep_everything(name, tmp_path):
+    model = quick(domain="auto" if name != "count" else Count()).fit(DATA[name])
+    model.save(tmp_path / "m")
+    assert sorted(p.suffix for p in (tmp_path / "m").iterdir()) == [".json", ".safetensors"]
+    again = JumpModel.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.score_samples(DATA[name][:20]), model.score_samples(DATA[name][:20]))
+    assert again.get_params() == model.get_params()
+    assert again.history_ == model.history_
+    assert again.domain_ == model.domain_
+    assert again.choices_ == model.choices_
+    assert again.n_features_in_ == model.n_features_in_
+    np.testing.assert_array_equal(again.lam_, model.lam_)
+    again.save(tmp_path / "m")
+    np.testing.assert_array_equal(JumpModel.load(tmp_path / "m").sample(3, 2, 0), model.sample(3, 2, 0))
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    X=hnp.arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(1, 3)), elements=st.integers(0, 9)),
+    seed=st.integers(0, 2**31),
+)
+def test_any_small_table_survives_the_round_trip(X, seed, tmp_path):
+    model = quick(max_updates=2, random_state=seed).fit(X)
+    model.save(tmp_path / "m")
+    Y = model.sample(7, steps=2, random_state=seed)
+    np.testing.assert_array_equal(JumpModel.load(tmp_path / "m").sample(7, steps=2, random_state=seed), Y)
+    model.domain_.check(Y)
+    fixed = (X == X[0]).all(0)
+    np.testing.assert_array_equal(Y[:, fixed], np.tile(X[0, fixed], (7, 1)))
+
+
+def test_damaged_model_directories_say_so(tmp_path):
+    model = quick().fit(counts())
+    with pytest.raises(FileNotFoundError):
+        JumpModel.load(tmp_path / "missing")
+    (tmp_path / "foreign").mkdir()
+    with pytest.raises(ValueError, match="no countjump model"):
+        JumpModel.load(tmp_path / "foreign")
+    (tmp_path / "foreign" / "model.json").write_text('{"some": "thing"}')
+    with pytest.raises(ValueError, match="not a countjump model"):
+        JumpModel.load(tmp_path / "foreign")
+    model.save(tmp_path / "m")
+    weights = next((tmp_path / "m").glob("*.safetensors"))
+    whole, described = weights.read_bytes(), (tmp_path / "m" / "model.json").read_text()
+    weights.write_bytes(whole[:-10])
+    with pytest.raises(ValueError, match="damaged"):
+        JumpModel.load(tmp_path / "m")
+    weights.unlink()
+    with pytest.raises(ValueError, match="incomplete"):
+        JumpModel.load(tmp_path / "m")
+    weights.write_bytes(whole)
+    (tmp_path / "m" / "model.json").write_text(described[:50])
+    with pytest.raises(ValueError, match="damaged"):
+        JumpModel.load(tmp_path / "m")
+    later = json.loads(described) | {"version": 99}
+    (tmp_path / "m" / "model.json").write_text(json.dumps(later))
+    with pytest.raises(ValueError, match="version 99"):
+        JumpModel.load(tmp_path / "m")
+    del later["fitted"]
+    (tmp_path / "m" / "model.json").write_text(json.dumps(later | {"version": 1}))
+    with pytest.raises(ValueError, match="damaged"):
+        JumpModel.load(tmp_path / "m")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="is a file"):
+        model.save(tmp_path / "file")
+
+
+def test_a_crash_while_saving_leaves_the_old_model(tmp_path, monkeypatch):
+    old, new = quick(random_state=0).fit(counts()), quick(random_state=1).fit(counts(seed=1))
+    old.save(tmp_path / "m")
+    import os
+
+    real = os.replace
+    for failing in (1, 2):
+        calls = []
+
+        def crash(source, target, calls=calls, failing=failing):
+            calls.append(target)
+            if len(calls) == failing:
+                raise OSError("the machine went away")
+            real(source, target)
+
+        monkeypatch.setattr(os, "replace", crash)
+        with pytest.raises(OSError, match="went away"):
+            new.save(tmp_path / "m")
+        np.testing.assert_array_equal(JumpModel.load(tmp_path / "m").sample(5, 2, 0), old.sample(5, 2, 0))
+    monkeypatch.setattr(os, "replace", real)
+    new.save(tmp_path / "m")
+    np.testing.assert_array_equal(JumpModel.load(tmp_path / "m").sample(5, 2, 0), new.sample(5, 2, 0))
+    assert len(list((tmp_path / "m").iterdir())) == 2
+
+
+# Interrupted fits.
+
+KILLED = """
+import sys, numpy as np
+from countjump import JumpModel
+X = np.random.default_rng(0).poisson(3.0, size=(400, 2))
+model = JumpModel(max_updates=400, batch_size=32, width=16, random_state=0, progress=False,
+                  checkpoint_dir=sys.argv[1] if len(sys.argv) > 2 else None, checkpoint_every=7).fit(X)
+model.save(sys.argv[-1])
+"""
+
+
+def test_a_fit_killed_at_any_moment_ends_with_the_same_weights(tmp_path):
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "checkpoints"), str(tmp_path / "killed")]
+    checkpoint = tmp_path / "checkpoints" / "checkpoint.safetensors"
+    kills = 0
+    for pause in (0.0, 0.05, 0.2):
+        before = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
+        process = subprocess.Popen(command)
+        while process.poll() is None and not (checkpoint.exists() and checkpoint.stat().st_mtime_ns != before):
+            time.sleep(0.005)
+        time.sleep(pause)
+        kills += process.poll() is None
+        process.kill()
+        process.wait()
+    assert kills, "no run was killed half way"
+    subprocess.run(command, check=True)
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path / "whole")], check=True)
+    weights = [next((tmp_path / name).glob("*.safetensors")).read_bytes() for name in ("killed", "whole")]
+    assert weights[0] == weights[1]
+
+
+class Interrupted(Exception):
+    pass
+
+
+def test_resuming_redoes_only_the_work_since_the_last_checkpoint(tmp_path, monkeypatch):
+    import countjump.trainer as trainer
+
+    whole = quick(max_updates=50).fit(counts())
+    updates = []
+    real = trainer._Order.batch
+
+    def batch(self, update):
+        updates.append(update)
+        if len(updates) == 33:
+            raise Interrupted
+        return real(self, update)
+
+    monkeypatch.setattr(trainer._Order, "batch", batch)
+    model = quick(max_updates=50, checkpoint_dir=tmp_path, checkpoint_every=10)
+    with pytest.raises(Interrupted):
+        model.fit(counts())
+    assert not hasattr(model, "plan_")
+    model.fit(counts())
+    assert updates[33] == 30
+    for a, b in zip(model.denoiser_.parameters(), whole.denoiser_.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert model.history_ == whole.history_
+    done = len(updates)
+    model.fit(counts())
+    assert len(updates) == done, "a finished fit is not trained again"
+
+
+def test_a_checkpoint_of_another_fit_or_a_damaged_one_is_refused(tmp_path):
+    model = quick(checkpoint_dir=tmp_path, checkpoint_every=10).fit(counts())
+    with pytest.raises(CheckpointError, match="another fit"):
+        quick(checkpoint_dir=tmp_path).fit(counts(seed=1))
+    with pytest.raises(CheckpointError, match="another fit"):
+        quick(checkpoint_dir=tmp_path, components=2).fit(counts())
+    path = tmp_path / "checkpoint.safetensors"
+    path.write_bytes(path.read_bytes()[:-100])
+    with pytest.raises(CheckpointError, match="damaged"):
+        model.fit(counts())
+
+
+def test_an_unseeded_fit_resumes_too(tmp_path):
+    first = quick(random_state=None, checkpoint_dir=tmp_path).fit(counts())
+    again = quick(random_state=None, checkpoint_dir=tmp_path).fit(counts())
+    np.testing.assert_array_equal(first.sample(5, 2, 0), again.sample(5, 2, 0))
+
+
+def test_the_same_seed_gives_the_same_model_whatever_torch_s_global_seed():
+    torch.manual_seed(1)
+    first = quick().fit(counts())
+    torch.manual_seed(2)
+    state = torch.get_rng_state()
+    second = quick().fit(counts())
+    assert torch.equal(state, torch.get_rng_state())
+    np.testing.assert_array_equal(first.sample(20, 3, 0), second.sample(20, 3, 0))
+
+
+def test_a_domain_by_name_or_object():
+    X = DATA["bounded"]
+    assert quick(domain="bounded").fit(X).domain_ == Bounded(X.max())
+    assert quick(domain=NonNegative()).fit(X).process_name_ == "poisson"
+    assert quick(domain=Count(max=5)).fit(DATA["bounded-count"]).sample(100, steps=2, random_state=0).max() <= 5
