@@ -8,7 +8,7 @@ from torch.special import xlogy
 
 
 def relative_entropy(p: Tensor, q: Tensor) -> Tensor:
-    """D_φ(p, q) = p (ln p − ln q) − (p − q), the Bregman divergence of φ(x) = x ln x (the paper's equation 10).
+    """D_φ(p, q) = p (ln p − ln q) − (p − q), the Bregman divergence of φ(x) = x ln x (the paper's equation 11).
 
     Domain: p ≥ 0, q ≥ 0; D_φ(0, q) = q. The logarithm's argument is floored, so that the gradient at p = q = 0 is finite.
 

@@ -132,7 +132,7 @@ class Simplex(Domain):
     def project(self, y: Tensor) -> Tensor:
         """Each row over its sum; an all-zero row becomes even."""
         total = y.sum(-1, keepdim=True)
-        return torch.where(total > 0, y / total.clamp(min=1e-300), 1 / y.shape[-1])
+        return torch.where(total > 0, y / total, 1 / y.shape[-1])
 
 
 @dataclass(frozen=True)

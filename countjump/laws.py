@@ -103,7 +103,7 @@ class Zero(CountLaw):
 
 @dataclass(frozen=True, eq=False)
 class Poisson(CountLaw):
-    """P(n) = rate^n e^(−rate) / n!; thinned, Poisson(p · rate) (the paper's equation 1).
+    """P(n) = rate^n e^(−rate) / n!; thinned, Poisson(p · rate) (the paper's section 2.2).
 
     >>> float(Poisson(torch.tensor([4.0])).thin(0.5).mean)
     2.0
@@ -117,7 +117,7 @@ class Poisson(CountLaw):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """N ln rate − rate − ln n!."""
-        return xlogy(value, self.rate) - self.rate - gammaln(value + 1)
+        return _times_log(value, self.rate) - self.rate - gammaln(value + 1)
 
     @property
     def mean(self) -> Tensor:
@@ -152,7 +152,7 @@ class Binomial(CountLaw):
         count = self.count.clamp(min=0)
         rest = (count - value).clamp(min=0)
         choose = gammaln(count + 1) - gammaln(value + 1) - gammaln(rest + 1)
-        inside = choose + xlogy(value, self.probs) + xlogy(rest, 1 - self.probs)
+        inside = choose + _times_log(value, self.probs) + _times_log(rest, 1 - self.probs)
         return torch.where(value > count, -torch.inf, inside)
 
     @property
@@ -184,7 +184,7 @@ class NegativeBinomial(CountLaw):
         """Written with log1p so that the Poisson limit (a large shape) keeps its digits."""
         shape, mean = self.shape, self.scale_mean
         choose = gammaln(value + shape) - gammaln(shape) - gammaln(value + 1)
-        return choose + xlogy(value, mean / (shape + mean)) - shape * torch.log1p(mean / shape)
+        return choose + _times_log(value, mean / (shape + mean)) - shape * torch.log1p(mean / shape)
 
     @property
     def mean(self) -> Tensor:
@@ -551,6 +551,11 @@ def _halve(total: Tensor, probs: Tensor, generator: torch.Generator | None) -> T
         on_left = Binomial(counts, share).sample(generator)
         counts = torch.stack([on_left, counts - on_left], -1).reshape(rows, -1)
     return counts[:, :parts]
+
+
+def _times_log(count: Tensor, y: Tensor) -> Tensor:
+    """count · ln y, where a count of zero has no part in the gradient (``xlogy`` has NaN at y = 0)."""
+    return xlogy(count, torch.where(count == 0, 1.0, y))
 
 
 def _log_coefficient(value: Tensor) -> Tensor:

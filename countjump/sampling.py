@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from countjump.processes.base import Denoise, Prediction, Process, Step
+from countjump.processes.base import Denoise, Prediction, Process, Step, distinct_rows
 
 
 def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
@@ -18,27 +18,9 @@ def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
     >>> torch.rand(1, generator=seeded("cpu", 1, 2)) == torch.rand(1, generator=seeded("cpu", 1, 2))
     tensor([True])
     """
-    state = np.random.SeedSequence(entropy).generate_state(1, np.uint64)[0]
+    # Without the length, trailing zeros would not count: (1,) and (1, 0) would be one stream.
+    state = np.random.SeedSequence((len(entropy), *entropy)).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(state >> np.uint64(1)))
-
-
-def distinct_rows(z: Tensor) -> tuple[Tensor, Tensor]:
-    """The index of one row of each kind, and for every row the place of its kind in that index.
-
-    Rows of integers are compared by a 64-bit hash.
-
-    >>> distinct_rows(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))[1].unique().numel()
-    2
-    """
-    flat = z.flatten(1).long()
-    if flat.shape[1] == 1:
-        key = flat[:, 0]
-    else:
-        odd = np.random.default_rng(0).integers(2**62, size=flat.shape[1]) * 2 + 1
-        key = (flat * torch.as_tensor(odd, device=z.device)).sum(1)
-    _, kind = torch.unique(key, return_inverse=True)
-    first = torch.full((int(kind.max()) + 1,), len(z), dtype=torch.long, device=z.device)
-    return first.scatter_reduce(0, kind, torch.arange(len(z), device=z.device), "amin"), kind
 
 
 def once(denoise: Denoise) -> Denoise:

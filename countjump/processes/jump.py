@@ -181,11 +181,11 @@ class Jump(Process):
         return torch.zeros(rows, *self.encoding.shape, dtype=torch.float64, device=generator.device)
 
     def marginal(self, x: Tensor, t: Tensor) -> CountLaw:
-        """q(z_0 given x_0) thinned by α_t (equation 3)."""
+        """q(z_0 given x_0) thinned by α_t (equation 4)."""
         return self.encoding.law(x).thin(self.schedule.alpha(t))
 
     def posterior(self, z: Tensor, x: Tensor, s: Tensor, t: Tensor) -> Law:
-        """z_t plus what is missing, thinned: shifted Poisson (equation 4) or shifted binomial (equation 20)."""
+        """z_t plus what is missing, thinned: shifted Poisson (equation 5) or shifted binomial (equation 20)."""
         missing = self.encoding.missing(x, z, self.schedule.alpha(t))
         return Shifted(z, missing.thin(self.kept(s, t)))
 
@@ -216,7 +216,7 @@ class Jump(Process):
         return divergence.mean(-1)
 
     def step(self, z: Tensor, prediction: Belief, t: Tensor, s: Tensor, generator: torch.Generator) -> Tensor:
-        """z_t plus the belief, thinned (equation 5)."""
+        """z_t plus the belief, thinned (equation 6)."""
         return Shifted(z, prediction.missing.thin(self.kept(s, t))).sample(generator)
 
     def finish(self, z: Tensor, before: Step, denoise: Denoise, generator: torch.Generator) -> Tensor:

@@ -1,0 +1,6 @@
+"""Figures and the HTML page, from arrays and numbers alone."""
+
+from countjump.report.figures import copies, film, png, side_by_side, training_curve, value_shares
+from countjump.report.page import Picture, Section, render
+
+__all__ = ["Picture", "Section", "copies", "film", "png", "render", "side_by_side", "training_curve", "value_shares"]

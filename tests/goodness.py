@@ -1,0 +1,56 @@
+"""How well draws fit a law: p-values, to be compared with LEVEL under a fixed seed."""
+
+import numpy as np
+import scipy.stats
+import torch
+from torch import Tensor
+
+LEVEL = 1e-3
+
+
+def generator(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def grid(*sizes: int) -> Tensor:
+    """Every row of counts with entry j below sizes[j], (S, len(sizes)); one size gives scalars (S,)."""
+    axes = [torch.arange(size, dtype=torch.float64) for size in sizes]
+    return axes[0] if len(sizes) == 1 else torch.cartesian_prod(*axes)
+
+
+def pearson(drawn: Tensor, support: Tensor, log_prob: Tensor) -> float:
+    """The chi-square p-value of draws (N, …) against the masses of a support (S, …); elsewhere is a cell of its own.
+
+    Cells in which fewer than five draws are expected are pooled. A draw of no mass at all has p-value zero.
+    """
+    probs = np.append(log_prob.exp().numpy(), 0.0)
+    probs[-1] = max(1 - probs.sum(), 0.0) if abs(1 - probs.sum()) > 1e-9 else 0.0
+    place = {tuple(point): cell for cell, point in enumerate(support.reshape(len(support), -1).tolist())}
+    values, counts = torch.unique(drawn.reshape(len(drawn), -1), dim=0, return_counts=True)
+    observed = np.zeros(len(probs))
+    for value, count in zip(values.tolist(), counts.tolist(), strict=True):
+        observed[place.get(tuple(value), -1)] += count
+    if observed[probs == 0].any():
+        return 0.0
+    expected = probs * len(drawn) / probs.sum()
+    rare = expected < 5
+    observed = np.append(observed[~rare], observed[rare].sum())
+    expected = np.append(expected[~rare], expected[rare].sum())
+    kept = expected > 0
+    if kept.sum() < 2:
+        return 1.0
+    return float(scipy.stats.chisquare(observed[kept], expected[kept]).pvalue)
+
+
+def same(first: Tensor, second: Tensor) -> float:
+    """The p-value of two samples (N, …) of one law: of their states where those repeat, else of every column (Bonferroni)."""
+    a, b = (sample.reshape(len(sample), -1) for sample in (first, second))
+    values, kind = torch.unique(torch.cat([a, b]), dim=0, return_inverse=True)
+    if len(values) > len(a) / 4:
+        p_values = [scipy.stats.ks_2samp(a[:, j], b[:, j]).pvalue for j in range(a.shape[1])]
+        return float(min(1.0, min(p_values) * len(p_values)))
+    table = np.stack([np.bincount(part, minlength=len(values)) for part in (kind[: len(a)], kind[len(a) :])])
+    rare = table.sum(0) < 10
+    table = np.concatenate([table[:, ~rare], table[:, rare].sum(1, keepdims=True)], 1)
+    table = table[:, table.sum(0) > 0]
+    return 1.0 if table.shape[1] < 2 else float(scipy.stats.chi2_contingency(table).pvalue)

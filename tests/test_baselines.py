@@ -1,0 +1,167 @@
+"""DDPM and D3PM as estimators: what comes out, what is refused, and what is saved."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from countjump.baselines import D3PM, DDPM, MAX_OUTPUTS, Baseline
+from countjump.storage import ModelFileError
+
+QUICK = {"width": 32, "batch_size": 256, "random_state": 0, "progress": False}
+MODELS = {
+    "ddpm": DDPM(**QUICK, max_updates=300),
+    "uniform": D3PM("uniform", **QUICK, max_updates=300),
+    "gaussian": D3PM("gaussian", **QUICK, max_updates=300),
+}
+
+
+def pairs(rows: int = 2000) -> np.ndarray:
+    """Counts in two groups, the second column telling them, and a constant one between."""
+    rng = np.random.default_rng(0)
+    group = rng.random(rows) < 0.3
+    first = np.where(group, rng.poisson(9, rows), rng.poisson(1, rows))
+    return np.stack([first, np.full(rows, 7), np.where(group, 2, 0)], 1)
+
+
+X = pairs()
+
+
+@pytest.fixture(scope="module", params=MODELS)
+def model(request: pytest.FixtureRequest) -> Baseline:
+    return clone(MODELS[request.param]).fit(X)
+
+
+def test_samples_look_like_the_data(model: Baseline) -> None:
+    sampled = model.sample(4000, steps=50, random_state=1)
+    assert sampled.dtype == X.dtype
+    assert (sampled[:, 1] == 7).all()
+    assert sampled[:, [0, 2]].mean(0) == pytest.approx(X[:, [0, 2]].mean(0), rel=0.15)
+    assert sampled[:, 0].std() == pytest.approx(X[:, 0].std(), rel=0.15)
+    assert np.corrcoef(sampled[:, 0], sampled[:, 2])[0, 1] == pytest.approx(
+        np.corrcoef(X[:, 0], X[:, 2])[0, 1], abs=0.1
+    )
+    assert (sampled >= X.min(0)).all()
+    assert (sampled <= X.max(0)).all()
+
+
+def test_training_helps(model: Baseline) -> None:
+    assert model.history_[-1]["validation_loss"] < model.history_[0]["validation_loss"]
+
+
+def test_a_row_depends_on_its_place_and_seed_alone(model: Baseline) -> None:
+    many = model.sample(1000, steps=5, random_state=3)
+    assert np.array_equal(model.sample(10, steps=5, random_state=3), many[:10])
+    assert not np.array_equal(model.sample(1000, steps=5, random_state=4), many)
+    assert model.sample(0).shape == (0, 3)
+
+
+def test_save_and_load(model: Baseline, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    assert loaded.get_params() == model.get_params()
+    assert np.array_equal(loaded.sample(50, steps=4, random_state=5), model.sample(50, steps=4, random_state=5))
+    other = D3PM if isinstance(model, DDPM) else DDPM
+    with pytest.raises(ModelFileError, match=f"holds a {type(model).__name__}"):
+        other.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_same_seed_same_fit(name: str) -> None:
+    first, second = (clone(MODELS[name]).set_params(max_updates=5).fit(X).sample(20, 3, 0) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sparse_in_sparse_out(name: str) -> None:
+    sampled = clone(MODELS[name]).set_params(max_updates=5).fit(sp.csr_matrix(X)).sample(20, 3, 0)
+    assert sp.issparse(sampled)
+    dense = clone(MODELS[name]).set_params(max_updates=5).fit(X).sample(20, 3, 0)
+    assert np.array_equal(sampled.toarray(), dense)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_all_constant(name: str, tmp_path: Path) -> None:
+    model = clone(MODELS[name]).fit(np.full((10, 2), 3))
+    model.save(tmp_path / "model")
+    assert (type(model).load(tmp_path / "model").sample(4) == 3).all()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_bad_values_are_named(name: str) -> None:
+    model = clone(MODELS[name])
+    with pytest.raises(ValueError, match=r"X\[1, 0\] = -1 is negative"):
+        model.fit(np.array([[1, 2], [-1, 2]]))
+    with pytest.raises(ValueError, match=r"X\[0, 1\] = nan"):
+        model.fit(np.array([[1, np.nan], [1, 2]]))
+    with pytest.raises(NotFittedError):
+        model.sample(1)
+    with pytest.raises(ValueError, match="width must be at least 1"):
+        model.set_params(width=0).fit(X)
+
+
+def test_ddpm_keeps_reals_real_and_zeros_zero() -> None:
+    rng = np.random.default_rng(0)
+    reals = np.where(rng.random((500, 2)) < 0.8, 0.0, rng.gamma(2.0, size=(500, 2))).astype(np.float32)
+    sampled = DDPM(**QUICK, max_updates=100).fit(reals).sample(500, steps=10, random_state=0)
+    assert sampled.dtype == np.float32
+    assert (sampled != np.round(sampled)).any()
+    assert (sampled == 0).mean() > 0.1
+    assert sampled.min() == 0
+    assert (sampled <= reals.max(0) * 1.0001).all()
+
+
+def test_ddpm_rounds_whole_numbers_in_float() -> None:
+    sampled = DDPM(**QUICK, max_updates=5).fit(X.astype(float)).sample(50, steps=5, random_state=0)
+    assert sampled.dtype == float
+    assert np.array_equal(sampled, np.round(sampled))
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear-beta"])
+def test_ddpm_schedules(schedule: str) -> None:
+    model = DDPM(schedule, **QUICK, max_updates=5).fit(X)
+    assert np.isfinite(model.sample(20, steps=5)).all()
+
+
+def test_ddpm_refuses_unknown_schedules() -> None:
+    with pytest.raises(ValueError, match="schedule='linear' is unknown: use one of 'linear-beta', 'cosine'"):
+        DDPM("linear").fit(X)
+
+
+def test_d3pm_refuses_unknown_transitions() -> None:
+    with pytest.raises(ValueError, match="transition='absorbing' is unknown: use one of 'uniform', 'gaussian'"):
+        D3PM("absorbing").fit(X)
+
+
+def test_d3pm_refuses_fractions() -> None:
+    with pytest.raises(ValueError, match=r"X\[1, 0\] = 0.5 is not a whole number"):
+        D3PM().fit(np.array([[1.0], [0.5]]))
+
+
+def test_d3pm_states() -> None:
+    assert D3PM(**QUICK, max_updates=1).fit(X).plan_.states == X.max() + 1
+    assert D3PM(states=40, **QUICK, max_updates=1).fit(X).plan_.states == 40
+    row, column = np.argwhere(X >= 7)[0]
+    with pytest.raises(
+        ValueError, match=rf"X\[{row}, {column}\] = {X[row, column]} is not below states=7: raise states"
+    ):
+        D3PM(states=7).fit(X)
+    with pytest.raises(ValueError, match="states must be at least 1, got 0"):
+        D3PM(states=0).fit(X)
+    with pytest.raises(TypeError, match="states must be a whole number or None, got 7.5"):
+        D3PM(states=7.5).fit(X)
+
+
+def test_d3pm_starts_at_the_frequencies() -> None:
+    frequency = np.exp(D3PM(**QUICK, max_updates=1).fit(X).plan_.log_frequency)
+    assert frequency.sum(1) == pytest.approx(1)
+    assert frequency[0] == pytest.approx(np.bincount(X[:, 0]) / len(X), abs=1e-3)
+    assert frequency[1, :3] == pytest.approx(np.bincount(X[:, 2]) / len(X), abs=1e-3)
+
+
+def test_d3pm_refuses_what_would_not_fit() -> None:
+    with pytest.raises(ValueError, match=f"outputs, and at most {MAX_OUTPUTS} are taken: truncate"):
+        D3PM().fit(np.array([[0], [MAX_OUTPUTS]]))

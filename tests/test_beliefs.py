@@ -1,0 +1,135 @@
+"""Heads: a network that answers zero is a sensible, conjugate model; any answer is finite and inside the support."""
+
+import math
+
+import pytest
+import torch
+
+from countjump.beliefs import Conjugate, CountHead, GammaHead, PoissonHead, TotalHead, UnitsHead
+
+D = 3
+
+
+def prior(lam=2.0):
+    return Conjugate(*(torch.full((D,), value, dtype=torch.float64) for value in (4.0, 1.5, lam)))
+
+
+def heads():
+    infinite = torch.full((D,), 9.0, dtype=torch.float64)
+    total = Conjugate(*(torch.tensor([value], dtype=torch.float64) for value in (12.0, 2.0, 1.0)))
+    shares = torch.full((1, D), 1 / D, dtype=torch.float64)
+    return {
+        "poisson": PoissonHead(prior()),
+        "gamma": GammaHead(prior(), torch.tensor([0.0, 0.3, 0.9], dtype=torch.float64), 4),
+        "count": CountHead(prior(1.0), infinite, torch.zeros(D, dtype=torch.bool), 4),
+        "bounded": CountHead(prior(1.0), infinite, torch.ones(D, dtype=torch.bool), 4),
+        "some-bounded": CountHead(prior(1.0), infinite, torch.tensor([True, False, True]), 4),
+        "binary": CountHead(prior(1.0), torch.ones(D, dtype=torch.float64), torch.ones(D, dtype=torch.bool), 4),
+        "one-hot": UnitsHead(shares, torch.ones(1, dtype=torch.float64), shares, torch.ones(1, dtype=torch.float64), 0),
+        "simplex": UnitsHead(
+            shares, torch.full((1,), 3.0).double(), torch.zeros(1, D).double(), torch.full((1,), 50.0).double(), 4
+        ),
+        "total": TotalHead(
+            torch.full((D,), 1 / D, dtype=torch.float64),
+            CountHead(total, torch.tensor([40.0]).double(), torch.tensor([False]), 4),
+        ),
+    }
+
+
+def state(name, rows=6):
+    z = torch.arange(rows * D, dtype=torch.float64).reshape(rows, D) % 5
+    if name == "binary":
+        z = (z > 2).double()
+    if name == "one-hot":
+        z = torch.zeros(rows, 1, D, dtype=torch.float64)
+        z[::2, 0, 1] = 1
+    return z[:, None] if name == "simplex" else z
+
+
+@pytest.mark.parametrize("name", heads())
+@pytest.mark.parametrize("scale", [0.0, 1.0, 30.0, 1e4])
+def test_any_output_gives_a_finite_law_and_gradient(name, scale):
+    head, z = heads()[name], state(name)
+    for alpha in (0.0, 1e-6, 0.5, 1 - 1e-9, 1.0):
+        a = torch.full((len(z), 1), alpha, dtype=torch.float64)
+        features = head.features(z, a)
+        assert features.shape == (len(z), head.inputs)
+        assert features.isfinite().all()
+        output = (
+            scale * torch.randn(len(z), head.outputs, generator=torch.Generator().manual_seed(0))
+        ).requires_grad_()
+        belief = head(output, z, a)
+        with torch.no_grad():
+            drawn = belief.missing.sample(torch.Generator().manual_seed(0))
+        assert drawn.shape == z.shape
+        assert (drawn >= 0).all()
+        likely = belief.missing.log_prob(drawn).sum()
+        assert likely.isfinite()
+        likely.backward()
+        assert output.grad.isfinite().all()
+
+
+def test_a_silent_poisson_head_is_the_conjugate_posterior_mean():
+    z, alpha = state("poisson"), torch.full((6, 1), 0.3, dtype=torch.float64)
+    belief = heads()["poisson"](torch.zeros(6, D), z, alpha)
+    expected = 2.0 * 0.7 * (z + 1.5) / (2.0 * 0.3 + 1.5 / 4.0)
+    torch.testing.assert_close(belief.missing.mean, expected, rtol=1e-6, atol=0)
+
+
+def test_a_silent_gamma_head_with_one_component_is_the_conjugate_posterior():
+    head = GammaHead(prior(), torch.zeros(D, dtype=torch.float64), 1)
+    z, alpha = state("gamma"), torch.full((6, 1), 0.3, dtype=torch.float64)
+    belief = head(torch.zeros(6, head.outputs), z, alpha)
+    rate = 2.0 * 0.3 + 1.5 / 4.0
+    x = torch.full((6, D), 2.5, dtype=torch.float64)
+    expected = torch.distributions.Gamma(z + 1.5, torch.full_like(z, rate)).log_prob(x).sum(1)
+    torch.testing.assert_close(belief.data.log_prob(x), expected)
+
+
+def test_a_silent_units_head_with_one_component_is_the_dirichlet_posterior():
+    share = torch.tensor([[0.2, 0.3, 0.5]], dtype=torch.float64)
+    head = UnitsHead(share, torch.tensor([6.0]).double(), torch.zeros(1, 3).double(), torch.tensor([9.0]).double(), 1)
+    z = torch.tensor([[[1.0, 0.0, 2.0]]], dtype=torch.float64)
+    belief = head(torch.zeros(1, head.outputs), z, torch.full((1, 1), 0.3).double())
+    x = torch.tensor([[[0.3, 0.3, 0.4]]], dtype=torch.float64)
+    expected = torch.distributions.Dirichlet(z + 6 * share).log_prob(x).sum(1)
+    torch.testing.assert_close(belief.data.log_prob(x), expected)
+    assert (belief.missing.sample().sum(-1) == 6).all()
+
+
+def test_zero_is_believed_only_while_nothing_has_been_seen_and_the_column_has_zeros():
+    head = heads()["gamma"]
+    z = torch.tensor([[0.0, 0.0, 3.0]], dtype=torch.float64)
+    weights = head(torch.zeros(1, head.outputs), z, torch.zeros(1, 1).double()).data.entries.logits.softmax(-1)
+    assert weights[0, 0, 0] == 0, "a column without zeros"
+    assert weights[0, 1, 0] == pytest.approx(0.3)
+    assert weights[0, 2, 0] == 0, "a count has been seen"
+
+
+def test_a_bounded_count_never_exceeds_its_bound_and_a_one_hot_row_has_one_unit():
+    for name, most in (("bounded", 9), ("binary", 1)):
+        head, z = heads()[name], state(name, 600)
+        output = 3 * torch.randn(600, head.outputs)
+        assert (z + head(output, z, torch.zeros(600, 1).double()).missing.sample()).max() <= most
+    head, z = heads()["one-hot"], state("one-hot", 600)
+    belief = head(torch.randn(600, head.outputs), z, torch.zeros(600, 1).double())
+    assert ((z + belief.missing.sample()).sum(-1) == 1).all()
+
+
+def test_self_excitation_raises_the_share_of_what_is_there():
+    head = heads()["total"]
+    z = torch.tensor([[5.0, 0.0, 0.0]], dtype=torch.float64)
+    shares = head(torch.zeros(1, head.outputs), z, torch.full((1, 1), 0.5).double()).missing.mean
+    assert shares[0, 0] > 2 * shares[0, 1]
+
+
+def test_total_head_weighs_two_factors_of_one_likelihood():
+    head, z, alpha = heads()["total"], state("total"), torch.full((6, 1), 0.5).double()
+    belief = head(torch.randn(6, head.outputs), z, alpha)
+    missing = belief.missing.sample()
+    loss = head.negative_log_likelihood(belief, missing)
+    split = belief.missing.split
+    total = -split.total.log_prob(missing.sum(1, keepdim=True)).squeeze(1)
+    coefficient = math.lgamma(1) + torch.lgamma(missing.sum(1) + 1) - torch.lgamma(missing + 1).sum(1)
+    shares = -belief.missing.log_prob(missing) - total + coefficient
+    torch.testing.assert_close(loss, total + shares / head.tokens, rtol=1e-5, atol=1e-5)

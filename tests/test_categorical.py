@@ -1,0 +1,226 @@
+"""Categorical diffusion against explicit matrices, Bayes' rule and D3PM's own transitions."""
+
+import math
+
+import pytest
+import scipy.linalg
+import torch
+from goodness import LEVEL, generator, pearson
+from torch import Tensor
+
+from countjump.laws import Product
+from countjump.processes.categorical import (
+    TRANSITIONS,
+    Categorical,
+    CategoricalDiffusion,
+    DiscreteGaussian,
+    StateHead,
+    Transition,
+    Uniform,
+)
+from countjump.sampling import sample_block
+from countjump.schedules import Cosine
+
+K = 6
+STATES = torch.arange(K, dtype=torch.float64)
+TIMES = [(0.1, 0.4), (0.3, 1.0), (0.0, 0.7)]
+
+
+def d(*values: float) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def times(t: float, rows: int = 1) -> Tensor:
+    return torch.full((rows, 1), t, dtype=torch.float64)
+
+
+def matrix(transition: Transition, alpha: float) -> Tensor:
+    """Q(z, ·) for every z."""
+    return transition.reach(torch.arange(transition.states), d(alpha))
+
+
+@pytest.fixture(params=sorted(TRANSITIONS))
+def transition(request: pytest.FixtureRequest) -> Transition:
+    return TRANSITIONS[request.param](K)
+
+
+@pytest.fixture
+def process(transition: Transition) -> CategoricalDiffusion:
+    return CategoricalDiffusion(1, transition, Cosine())
+
+
+def brute(process: CategoricalDiffusion, s: float, t: float) -> tuple[Tensor, Tensor]:
+    """Q_s|0 and Q_t|s as matrices."""
+    alpha_s, alpha_t = (float(process.schedule.alpha(times(u))) for u in (s, t))
+    return matrix(process.transition, alpha_s), matrix(process.transition, alpha_t / alpha_s)
+
+
+def test_law() -> None:
+    p = d(0.5, 0.0, 0.2, 0.3)
+    law = Product(Categorical(p.log().expand(20_000, 1, 4)))
+    drawn = law.sample(generator())
+    assert pearson(drawn, torch.arange(4.0)[:, None], p.log()) > LEVEL
+    assert torch.allclose(law.mean[0], (p * torch.arange(4)).sum())
+    assert torch.allclose(law.log_prob(torch.full((20_000, 1), 3.0))[0].exp(), p[3])
+    assert law.log_prob(torch.ones(20_000, 1))[0] == -math.inf
+
+
+def test_log_prob_adds_columns_up() -> None:
+    law = Product(Categorical(torch.randn(3, 2, 4, generator=generator())))
+    value = torch.tensor([[0.0, 3.0], [1.0, 1.0], [2.0, 0.0]])
+    columns = [law.entries.log_prob(value)[:, j] for j in range(2)]
+    assert torch.allclose(law.log_prob(value), columns[0] + columns[1])
+
+
+def test_transitions_are_symmetric_and_compose(transition: Transition) -> None:
+    q = matrix(transition, 0.3)
+    assert torch.allclose(q.sum(-1), torch.ones(K, dtype=torch.float64))
+    assert torch.allclose(q, q.T)
+    assert (q > 0).all()
+    assert torch.allclose(matrix(transition, 0.6) @ matrix(transition, 0.5), q)
+
+
+def test_transitions_end_uniform_and_start_exact(transition: Transition) -> None:
+    assert torch.equal(matrix(transition, 1.0), torch.eye(K, dtype=torch.float64))
+    assert torch.allclose(matrix(transition, 0.0), torch.full((K, K), 1 / K, dtype=torch.float64))
+
+
+def test_alpha_is_the_slowest_mode(transition: Transition) -> None:
+    assert float(torch.linalg.eigvalsh(matrix(transition, 0.3))[-2]) == pytest.approx(0.3)
+
+
+def test_carry_is_a_product_with_the_matrix(transition: Transition) -> None:
+    p = torch.rand(5, K, dtype=torch.float64, generator=generator())
+    assert torch.allclose(transition.carry(p, d(0.3)), p @ matrix(transition, 0.3))
+
+
+def test_uniform_keeps_or_draws_anew() -> None:
+    expected = 0.3 * torch.eye(K, dtype=torch.float64) + 0.7 / K
+    assert torch.allclose(matrix(Uniform(K), 0.3), expected)
+
+
+def test_discrete_gaussian_is_the_exponential_of_a_walk() -> None:
+    walk = torch.diag(torch.ones(K - 1), 1) + torch.diag(torch.ones(K - 1), -1)
+    walk = (walk - torch.diag(walk.sum(-1))).double() / 2
+    duration = -math.log(0.3) / (1 - math.cos(math.pi / K))
+    expected = torch.from_numpy(scipy.linalg.expm(duration * walk.numpy()))
+    assert torch.allclose(matrix(DiscreteGaussian(K), 0.3), expected)
+
+
+def test_discrete_gaussian_is_gaussian_far_from_the_ends() -> None:
+    states, alpha = 101, 0.97
+    variance = -math.log(alpha) / (1 - math.cos(math.pi / states))
+    away = torch.arange(states, dtype=torch.float64) - 50
+    density = torch.exp(-(away**2) / (2 * variance)) / math.sqrt(2 * math.pi * variance)
+    assert torch.allclose(matrix(DiscreteGaussian(states), alpha)[50], density, atol=0.01 * float(density.max()))
+
+
+def test_discrete_gaussian_is_the_limit_of_d3pms() -> None:
+    """D3PM's appendix A.2.3: exp(−4n²/((K − 1)²β)) over its sum off the diagonal, the rest of the mass on it."""
+    distance = (STATES[:, None] - STATES) ** 2
+    beta = 4 / ((K - 1) ** 2 * math.log(1e4))
+    wide = torch.arange(-(K - 1), K, dtype=torch.float64)
+    step = torch.exp(-4 * distance / ((K - 1) ** 2 * beta)) / torch.exp(-4 * wide**2 / ((K - 1) ** 2 * beta)).sum()
+    step = step.fill_diagonal_(0)
+    step += torch.diag(1 - step.sum(-1))
+    many = torch.linalg.matrix_power(step, 10_000)
+    alpha = float(torch.linalg.eigvalsh(many)[-2])
+    assert 0.1 < alpha < 0.9
+    assert torch.allclose(many, matrix(DiscreteGaussian(K), alpha), atol=1e-3)
+
+
+def test_two_states_are_uniform_and_gaussian_at_once() -> None:
+    assert torch.allclose(matrix(DiscreteGaussian(2), 0.4), matrix(Uniform(2), 0.4))
+
+
+@pytest.mark.parametrize(("s", "t"), TIMES)
+def test_posterior_is_bayes_rule(process: CategoricalDiffusion, s: float, t: float) -> None:
+    from_x, onward = brute(process, s, t)
+    for x, z in [(1, 4), (0, 0), (5, 2)]:
+        joint = from_x[x] * onward[:, z]
+        posterior = process.posterior(d(z)[None], d(x)[None], times(s), times(t))
+        assert torch.allclose(posterior.entries.logits.softmax(-1)[0, 0], joint / joint.sum())
+
+
+@pytest.mark.parametrize(("s", "t"), [(0.2, 0.6), (0.5, 1.0)])
+def test_there_and_back(process: CategoricalDiffusion, s: float, t: float) -> None:
+    rows, rng = 20_000, generator(1)
+    x = torch.ones(rows, 1, dtype=torch.float64)
+    z_t = process.corrupt(x, times(t, rows), rng)
+    z_s = process.posterior(z_t, x, times(s, rows), times(t, rows)).sample(rng)
+    law = process.marginal(d(1)[None].expand(K, 1), times(s, K))
+    assert pearson(z_s, STATES[:, None], law.log_prob(STATES[:, None])) > LEVEL
+
+
+@pytest.mark.parametrize(("s", "t"), TIMES)
+def test_backward_mixes_posteriors_by_the_belief(process: CategoricalDiffusion, s: float, t: float) -> None:
+    z, weights = 4, torch.rand(K, dtype=torch.float64, generator=generator())
+    prediction = Product(Categorical(weights.log()[None, None]))
+    from_x, onward = brute(process, s, t)
+    belief = weights * (from_x @ onward)[:, z]
+    belief /= belief.sum()
+    posteriors = from_x * onward[:, z]
+    expected = belief @ (posteriors / posteriors.sum(-1, keepdim=True))
+    law = process.backward(d(z)[None], prediction, times(s), times(t))
+    assert torch.allclose(law.entries.logits.softmax(-1)[0, 0], expected)
+    if s == 0:
+        losses = [process.loss(d(x)[None], d(z)[None], times(t), prediction, generator()) for x in range(K)]
+        assert torch.allclose(torch.cat(losses), -belief.log())
+
+
+def test_loss_bounds_the_divergence_of_every_step(process: CategoricalDiffusion) -> None:
+    z, x, t = d(4)[None], d(1)[None], times(0.6)
+    prediction = Product(Categorical(torch.randn(1, 1, K, dtype=torch.float64, generator=generator())))
+    loss = float(process.loss(x, z, t, prediction, generator()))
+    for s in (0.0, 0.2, 0.59):
+        q = process.posterior(z, x, times(s), t).entries.logits.log_softmax(-1)
+        p = process.backward(z, prediction, times(s), t).entries.logits.log_softmax(-1)
+        assert float(torch.nansum(q.exp() * (q - p))) <= loss + 1e-9
+
+
+@pytest.mark.parametrize("steps", [1, 3, 20])
+def test_a_known_column_comes_back(process: CategoricalDiffusion, steps: int) -> None:
+    frequency = d(0.5, 0.0, 0.1, 0.1, 0.05, 0.25)
+
+    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
+        return Product(Categorical(frequency.log().expand(len(z), 1, K)))
+
+    x = sample_block(process, denoise, 20_000, process.grid(steps), generator(2))
+    assert pearson(x, STATES[:, None], frequency.log()) > LEVEL
+
+
+def test_sampling_in_pieces_has_the_same_law(process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 5_000
+    z = torch.full((rows, 1), 2.0, dtype=torch.float64)
+    prediction = Product(Categorical(torch.zeros(rows, 1, K, dtype=torch.float64)))
+    law = process.backward(z[:K], prediction.rows(torch.arange(K)), times(0.3, K), times(0.8, K))
+    monkeypatch.setattr("countjump.processes.categorical.ENTRIES", 700 * K)
+    drawn = process.step(z, prediction, times(0.8, rows), times(0.3, rows), generator(3))
+    assert pearson(drawn, STATES[:, None], law.log_prob(STATES[:, None])) > LEVEL
+
+
+def test_same_generator_same_draw(process: CategoricalDiffusion) -> None:
+    def draw() -> Tensor:
+        return process.corrupt(torch.ones(50, 1, dtype=torch.float64), times(0.5, 50), generator(4))
+
+    assert torch.equal(draw(), draw())
+
+
+def test_head_starts_at_the_frequencies() -> None:
+    frequency = d(0.2, 0.5, 0.3)
+    head = StateHead(torch.stack([frequency, frequency.flip(0)]).log())
+    z = d(0, 2)[None]
+    features = head.features(z, d(0.5)[None])
+    assert features.tolist() == [[1, 0, 0, 0, 0, 1, -1, 1]]
+    assert features.shape[1] == head.inputs
+    law = head(torch.zeros(1, head.outputs), z, d(0.5)[None])
+    assert torch.allclose(law.entries.logits.softmax(-1)[0, 1].double(), frequency.flip(0))
+
+
+def test_gradients_are_finite_everywhere(process: CategoricalDiffusion) -> None:
+    logits = torch.zeros(3, 1, K, requires_grad=True)
+    t = d(0.0, 1e-6, 1.0)[:, None]
+    x = d(0, 3, 5)[:, None]
+    z = process.corrupt(x, t, generator(5))
+    process.loss(x, z, t, Product(Categorical(logits)), generator()).sum().backward()
+    assert logits.grad.isfinite().all()

@@ -1,0 +1,354 @@
+"""Every command of the command line, and every way to get one wrong."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from countjump import JumpModel, __version__
+from countjump.cli import main
+
+QUICK = ["--max-updates", "5", "--width", "8", "--seed", "0", "--quiet"]
+
+
+@pytest.fixture(scope="module")
+def counts() -> np.ndarray:
+    return np.random.default_rng(0).poisson(2.0, size=(60, 3))
+
+
+@pytest.fixture(scope="module")
+def model(counts: np.ndarray, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A saved model of dense counts."""
+    path = tmp_path_factory.mktemp("dense") / "model"
+    JumpModel(max_updates=5, width=8, random_state=0, progress=False).fit(counts).save(path)
+    return path
+
+
+def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, str]:
+    code = main([str(word) for word in argv])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def mistake(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
+    """The one line that a mistake prints."""
+    code, _, err = run(capsys, *argv)
+    lines = [line for line in err.splitlines() if line.strip()]
+    assert code == 2
+    assert len(lines) == 1
+    assert lines[0].startswith("countjump: error: ")
+    assert "Traceback" not in err
+    return lines[0]
+
+
+# Fit and sample.
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".npy", ".csv", ".tsv"])
+def test_dense_rows_go_in_and_come_out(suffix, counts, tmp_path, capsys):
+    data, saved, out = tmp_path / f"data{suffix}", tmp_path / "model", tmp_path / f"rows{suffix}"
+    if suffix == ".npz":
+        np.savez(data, counts)
+    elif suffix == ".npy":
+        np.save(data, counts)
+    else:
+        separator = "," if suffix == ".csv" else "\t"
+        np.savetxt(data, counts, fmt="%d", delimiter=separator, header=separator.join("abc"), comments="")
+    assert run(capsys, "fit", data, "--out", saved, *QUICK)[0] == 0
+    assert run(capsys, "sample", saved, "--rows", 7, "--out", out, "--steps", 3, "--seed", 1, "--quiet")[0] == 0
+    expected = JumpModel.load(saved).sample(7, steps=3, random_state=1)
+    if suffix == ".npz":
+        rows = np.load(out, allow_pickle=False)["X"]
+    elif suffix == ".npy":
+        rows = np.load(out, allow_pickle=False)
+    else:
+        assert out.read_text().splitlines()[0].split(separator) == ["a", "b", "c"]
+        rows = np.loadtxt(out, delimiter=separator, skiprows=1, dtype=np.int64)
+    np.testing.assert_array_equal(rows, expected)
+    assert not list(tmp_path.glob("*.part"))
+
+
+def test_sparse_rows_go_in_and_come_out(tmp_path, capsys):
+    X = sp.random(80, 20, density=0.1, random_state=0, format="csr", data_rvs=lambda n: np.ones(n) * 3).astype(np.int32)
+    data, saved, out = tmp_path / "data.npz", tmp_path / "model", tmp_path / "rows.npz"
+    sp.save_npz(data, X)
+    assert run(capsys, "fit", data, "--out", saved, *QUICK)[0] == 0
+    assert run(capsys, "sample", saved, "--rows", 5, "--out", out, "--steps", 2, "--seed", 1)[0] == 0
+    rows = sp.load_npz(out)
+    assert (rows.format, rows.shape, rows.dtype) == ("csr", (5, 20), np.int32)
+    assert run(capsys, "sample", saved, "--rows", 5, "--out", tmp_path / "rows.csv", "--steps", 2, "--seed", 1)[0] == 0
+    dense = np.loadtxt(tmp_path / "rows.csv", delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(dense, rows.toarray())
+
+
+def test_fractions_survive_a_csv_file(tmp_path, capsys):
+    X = np.random.default_rng(0).gamma(1.0, size=(50, 2))
+    np.savetxt(tmp_path / "data.csv", X, delimiter=",", header="a,b", comments="")
+    assert run(capsys, "fit", tmp_path / "data.csv", "--out", tmp_path / "model", *QUICK)[0] == 0
+    sampled = run(capsys, "sample", tmp_path / "model", "--rows", 4, "--out", tmp_path / "rows.csv", "--seed", 0)
+    assert sampled[0] == 0
+    expected = JumpModel.load(tmp_path / "model").sample(4, random_state=0)
+    np.testing.assert_array_equal(np.loadtxt(tmp_path / "rows.csv", delimiter=",", skiprows=1), expected)
+
+
+def test_the_seed_decides_the_model_and_the_rows(counts, tmp_path, capsys):
+    np.save(tmp_path / "data.npy", counts)
+    for name in ("one", "two"):
+        assert run(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / name, *QUICK)[0] == 0
+        out = tmp_path / f"{name}.npy"
+        assert run(capsys, "sample", tmp_path / name, "--rows", 9, "--out", out, "--seed", 4)[0] == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "one.npy"), np.load(tmp_path / "two.npy"))
+
+
+def test_options_reach_the_model(counts, tmp_path, capsys):
+    np.save(tmp_path / "data.npy", counts)
+    options = ["--domain", "count", "--bound", "50", "--process", "poisson", "--belief", "poisson", "--lam", "10"]
+    options += ["--schedule", "cosine", "--batch-size", "16", "--learning-rate", "0.01", "--components", "2"]
+    options += ["--lr-schedule", "constant", "--ema", "0.9", "--validation-fraction", "0", "--device", "cpu"]
+    options += ["--objective", "elbo", "--decode", "mean"]
+    options += ["--checkpoint-dir", str(tmp_path / "checkpoints"), "--checkpoint-every", "2"]
+    assert run(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / "model", *options, *QUICK)[0] == 0
+    params = JumpModel.load(tmp_path / "model").get_params()
+    assert params["domain"].max == 50
+    assert {name: params[name] for name in ("process", "belief", "lam", "schedule", "batch_size", "components")} == {
+        "process": "poisson",
+        "belief": "poisson",
+        "lam": 10.0,
+        "schedule": "cosine",
+        "batch_size": 16,
+        "components": 2,
+    }
+    assert list((tmp_path / "checkpoints").iterdir())
+
+
+def test_fit_says_what_it_does_unless_quiet(counts, tmp_path, capsys):
+    np.save(tmp_path / "data.npy", counts)
+    code, out, err = run(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / "model", *QUICK)
+    assert (code, out, err) == (0, "", "")
+    loud = [word for word in QUICK if word != "--quiet"]
+    code, out, _ = run(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / "model", *loud)
+    assert code == 0
+    assert "domain = Count" in out
+    assert str(tmp_path / "model") in out
+
+
+def test_a_key_chooses_among_arrays(counts, tmp_path, capsys):
+    data = tmp_path / "data.npz"
+    np.savez(data, first=counts[:, :1], second=counts)
+    assert "several arrays (first, second)" in mistake(capsys, "fit", data, "--out", tmp_path / "model", *QUICK)
+    assert "no array 'third', only first, second" in mistake(
+        capsys, "fit", data, "--key", "third", "--out", tmp_path / "model", *QUICK
+    )
+    assert run(capsys, "fit", data, "--key", "second", "--out", tmp_path / "model", *QUICK)[0] == 0
+    assert JumpModel.load(tmp_path / "model").n_features_in_ == 3
+
+
+# Info.
+
+
+def test_info_says_what_a_model_is(model, capsys):
+    code, out, _ = run(capsys, "info", model)
+    assert code == 0
+    facts = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.split("\n\n")[0].splitlines())
+    assert facts["class"] == "JumpModel"
+    assert facts["domain"].startswith("Count(")
+    assert (facts["process"], facts["belief"], facts["lambda"]) == ("binomial", "mixture", "1")
+    assert (facts["columns"], facts["dtype"], facts["sparse"], facts["updates"]) == ("3", "int64", "no", "5")
+    assert float(facts["training loss"]) > 0
+    assert "at best" in facts["validation loss"]
+    assert int(facts["parameters"].replace(",", "")) > 100
+    assert 'what "auto" chose, and why' in out
+    assert "whole numbers" in out
+
+
+def test_info_of_constant_columns(tmp_path, capsys):
+    JumpModel(progress=False, random_state=0).fit(np.full((5, 2), 7)).save(tmp_path / "model")
+    code, out, _ = run(capsys, "info", tmp_path / "model")
+    assert code == 0
+    assert "2 of them constant" in out
+    assert "every column is constant" in out
+
+
+def test_info_of_one_lambda_per_column(tmp_path, capsys):
+    X = np.random.default_rng(0).gamma(1.0, size=(50, 2)) * [1, 100]
+    JumpModel(max_updates=2, width=8, progress=False, random_state=0).fit(X).save(tmp_path / "model")
+    assert re.search(r"lambda +\S+ to \S+, median", run(capsys, "info", tmp_path / "model")[1])
+
+
+# Demo.
+
+
+def test_demo_writes_a_page_a_model_and_a_sample(tmp_path, capsys):
+    code, out, _ = run(capsys, "demo", "--out", tmp_path / "demo", "--updates", 3, "--quiet")
+    assert code == 0
+    page = Path(out.strip())
+    assert page == tmp_path / "demo" / "index.html"
+    html = page.read_text(encoding="utf-8")
+    pictures = re.findall(r"<img ([^>]*)>", html)
+    assert len(pictures) == 5
+    assert all(re.search(r'alt="[^"]{20,}"', picture) for picture in pictures)
+    assert not re.search(r'(src|href)="(?!data:)', html)
+    rows = np.load(tmp_path / "demo" / "samples.npz", allow_pickle=False)["X"]
+    assert rows.shape == (1797, 64)
+    assert rows.max() <= 16
+    assert JumpModel.load(tmp_path / "demo" / "model").n_features_in_ == 64
+
+
+# Mistakes.
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--version"])
+    assert stop.value.code == 0
+    assert capsys.readouterr().out.strip() == f"countjump {__version__}"
+
+
+@pytest.mark.parametrize("argv", [[], ["fly"], ["fit", "data.npz"], ["fit", "data.npz", "--out", "m", "--depth", "3"]])
+def test_words_that_are_no_command_or_option(argv, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(argv)
+    assert stop.value.code == 2
+    assert "countjump" in capsys.readouterr().err
+
+
+def test_the_program_itself_prints_one_line(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys; from countjump.cli import main; sys.exit(main())", "info", "nowhere"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("countjump: error: no model at nowhere")
+    assert done.stderr.count("\n") == 1
+
+
+def test_data_that_is_not_there_or_no_matrix(tmp_path, capsys):
+    def fit(name: str) -> str:
+        return mistake(capsys, "fit", tmp_path / name, "--out", tmp_path / "model", *QUICK)
+
+    assert "no file at" in fit("absent.npz")
+    (tmp_path / "folder.npy").mkdir()
+    assert "is a directory" in fit("folder.npy")
+    (tmp_path / "data.xlsx").write_bytes(b"")
+    assert "use .npz, .npy, .csv or .tsv" in fit("data.xlsx")
+    for name in ("text.npz", "text.npy"):
+        (tmp_path / name).write_text("hello")
+        assert f"is not an {name[-4:]} file" in fit(name)
+    np.save(tmp_path / "words.npy", np.array([["a", "b"]]))
+    assert "holds values of dtype <U1, and needs numbers" in fit("words.npy")
+    np.savez(tmp_path / "words.npz", np.array([["a", "b"]]))
+    assert "needs numbers" in fit("words.npz")
+    np.save(tmp_path / "objects.npy", np.array([[1, None]], dtype=object), allow_pickle=True)
+    assert "never unpickled" in fit("objects.npy")
+    np.savez(tmp_path / "objects.npz", np.array([[1, None]], dtype=object))
+    assert "never unpickled" in fit("objects.npz")
+    np.savez(tmp_path / "empty.npz")
+    assert "holds no array" in fit("empty.npz")
+    whole = tmp_path / "whole.npy"
+    np.save(whole, np.ones((100, 3)))
+    (tmp_path / "half.npy").write_bytes(whole.read_bytes()[:300])
+    assert "is damaged" in fit("half.npy")
+    np.savez(tmp_path / "whole.npz", np.ones((100, 3)))
+    content = bytearray((tmp_path / "whole.npz").read_bytes())
+    content[200:210] = b"0123456789"
+    (tmp_path / "bad.npz").write_bytes(content)
+    assert "is damaged" in fit("bad.npz")
+    np.save(tmp_path / "line.npy", np.arange(5))
+    assert "two-dimensional" in fit("line.npy")
+    np.save(tmp_path / "negative.npy", np.array([[1.0, -2.0]]))
+    assert "X[0, 1] = -2 is negative" in fit("negative.npy")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is empty"),
+        ("a,b\n", "no rows"),
+        ("a,b\n1,2\n3\n", "line 3 of"),
+        ("a,b\n1,2\n3,x\n", "line 3 of"),
+        ("a,b\n1,\n", "column 'b', is empty"),
+        ("5,2\n1,2\n", "line 1 of"),
+        ("a,b\n1,nan\n", "X[0, 1] = nan is NaN"),
+        ("a,b\n1,-1\n", "is negative"),
+    ],
+)
+def test_text_that_is_no_matrix(text, said, tmp_path, capsys):
+    (tmp_path / "data.csv").write_text(text)
+    assert said in mistake(capsys, "fit", tmp_path / "data.csv", "--out", tmp_path / "model", *QUICK)
+
+
+def test_text_that_is_not_text(tmp_path, capsys):
+    (tmp_path / "data.csv").write_bytes(b"\xff\xfe\x00a")
+    assert "not text in UTF-8" in mistake(capsys, "fit", tmp_path / "data.csv", "--out", tmp_path / "m", *QUICK)
+
+
+def test_names_that_pandas_gives_are_names(tmp_path, capsys):
+    (tmp_path / "data.csv").write_text("0,1\n5,2\n1,2\n1,3\n")
+    assert run(capsys, "fit", tmp_path / "data.csv", "--out", tmp_path / "model", *QUICK)[0] == 0
+    assert JumpModel.load(tmp_path / "model").n_features_in_ == 2
+
+
+def test_a_key_where_there_is_nothing_to_choose(tmp_path, capsys):
+    sp.save_npz(tmp_path / "sparse.npz", sp.csr_matrix(np.eye(3)))
+    np.save(tmp_path / "data.npy", np.eye(3))
+    for name in ("sparse.npz", "data.npy"):
+        said = mistake(capsys, "fit", tmp_path / name, "--key", "X", "--out", tmp_path / "m", *QUICK)
+        assert "leave the key out" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--domain", "happy"], "domain='happy' is unknown"),
+        (["--process", "happy"], "process='happy' is unknown"),
+        (["--belief", "happy"], "belief='happy' is unknown"),
+        (["--lam", "happy"], "lam='happy' is unknown"),
+        (["--lam", "-1"], "lam must be"),
+        (["--schedule", "happy"], "schedule='happy' is unknown"),
+        (["--learning-rate", "0"], "learning_rate must be positive"),
+        (["--bound", "3"], "--bound is for"),
+        (["--domain", "bounded", "--bound", "-3"], "positive max"),
+        (["--domain", "count", "--bound", "1"], "above the bound 1"),
+        (["--device", "abacus"], "device='abacus' is unknown"),
+        (["--seed", "-1"], "must not be negative"),
+    ],
+)
+def test_settings_that_make_no_sense(options, said, counts, tmp_path, capsys):
+    np.save(tmp_path / "data.npy", counts)
+    assert said in mistake(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / "model", *QUICK, *options)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_file_where_a_directory_should_be(counts, tmp_path, capsys):
+    np.save(tmp_path / "data.npy", counts)
+    (tmp_path / "taken").write_text("mine")
+    assert "is a file" in mistake(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / "taken", *QUICK)
+    assert "is a file" in mistake(capsys, "demo", "--out", tmp_path / "taken", "--updates", 1, "--quiet")
+    assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_models_that_are_none(model, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "torn").mkdir()
+    (tmp_path / "torn" / "model.json").write_text("{")
+    for command in (["info"], ["sample", "--rows", "1", "--out", str(tmp_path / "rows.npz")]):
+        assert "no model at" in mistake(capsys, *command, tmp_path / "absent")
+        assert "holds no countjump model" in mistake(capsys, *command, tmp_path / "empty")
+        assert "is damaged" in mistake(capsys, *command, tmp_path / "torn")
+
+
+def test_samples_that_cannot_be(model, tmp_path, capsys):
+    out = tmp_path / "rows.npz"
+    assert "ends in '.txt'" in mistake(capsys, "sample", model, "--rows", 1, "--out", tmp_path / "rows.txt")
+    assert "n_samples must be at least 0" in mistake(capsys, "sample", model, "--rows", -1, "--out", out)
+    assert "steps must be at least 1" in mistake(capsys, "sample", model, "--rows", 1, "--steps", 0, "--out", out)
+    assert not out.exists()
+    assert run(capsys, "sample", model, "--rows", 0, "--out", out)[0] == 0
+    assert np.load(out)["X"].shape == (0, 3)

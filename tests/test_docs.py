@@ -1,0 +1,55 @@
+"""The code in README.md and docs/*.md runs, the examples run, and links within the documentation lead somewhere."""
+
+import pkgutil
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def blocks(page: Path) -> list[tuple[int, str]]:
+    """(line, code) of every python block."""
+    text = page.read_text(encoding="utf-8")
+    found = re.finditer(r"^```python\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL)
+    return [(text[: match.start(1)].count("\n"), match[1]) for match in found]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.name)
+def test_code_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "documentation"}
+    for line, code in blocks(page):  # one after the other: later blocks use what earlier ones made
+        exec(compile("\n" * line + code, str(page), "exec"), names)
+
+
+@pytest.mark.parametrize("example", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
+def test_example_runs(example, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", [str(example), "10"])
+    runpy.run_path(str(example), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text(encoding="utf-8")):
+        if not target.startswith("http"):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}, which is not there"
+
+
+def test_the_paper_map_names_what_there_is():
+    text = (ROOT / "docs" / "paper-map.md").read_text(encoding="utf-8")
+    tests = set(
+        re.findall(r"^def (test_\w+)", (ROOT / "tests" / "test_paper.py").read_text(encoding="utf-8"), re.MULTILINE)
+    )
+    mapped = set(re.findall(r"`(test_\w+)`", text))
+    assert mapped == tests
+    for name in set(re.findall(r"`([a-z_]+(?:\.\w+)+)`", text)):
+        pkgutil.resolve_name(f"countjump.{name}")
+
+
+def test_the_picture_is_small():
+    assert (ROOT / "docs" / "images" / "overview.png").stat().st_size < 200_000

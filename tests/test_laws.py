@@ -1,0 +1,395 @@
+"""The contract of every law: what is sampled is what is scored, masses add up to one, and a thinned law is the law of what is
+left when units are lost one by one."""
+
+import dataclasses
+import inspect
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from goodness import LEVEL, generator, grid, pearson
+from torch import Tensor
+
+from countjump import laws
+from countjump.laws import (
+    MAX_COUNT,
+    Binomial,
+    CountLaw,
+    DirichletMixture,
+    Gamma,
+    Law,
+    Mixture,
+    Multinomial,
+    NegativeBinomial,
+    Poisson,
+    Product,
+    Shifted,
+    Split,
+    Whole,
+    Zero,
+    draw_category,
+    draw_multinomial,
+)
+from countjump.oracles import Known, RowMixture
+from countjump.processes.categorical import Categorical
+from countjump.processes.gaussian import Normal
+
+
+def d(*values: object) -> Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def zero(*shape: int) -> Zero:
+    return Zero(torch.zeros(shape, dtype=torch.float64))
+
+
+def mixture(*shape: int) -> Mixture:
+    """Two rows of shape (2, *shape)."""
+    logits = d([0.3, -0.2, 0.5, 0.0], [-torch.inf, 0.1, 0.0, 1.0])
+    parameters = d([0.5, 20.0], [1.0, 2.0]), d([0.7, 4.0], [2.0, 1.0]), d([6], [3]), d([0.9], [0.2])
+    shapes, means, count, probs = (each.reshape(2, *shape, -1) for each in parameters)
+    parts = (zero(2, *shape, 1), NegativeBinomial(shapes, means), Binomial(count, probs))
+    return Mixture(logits.reshape(2, *shape, -1), parts)
+
+
+def dirichlets(vertices: bool) -> DirichletMixture:
+    logits = d([0.0, 0.5, -0.5, 0.2, 0.1], [1.0, -torch.inf, 0.0, 0.0, 2.0])
+    concentration = d([[0.5, 1.0, 2.0], [4.0, 4.0, 1.0]], [[1.0, 1.0, 1.0], [0.3, 6.0, 2.0]])
+    return DirichletMixture(logits if vertices else logits[:, 3:], concentration, vertices)
+
+
+def rows_apart(joint: bool) -> RowMixture:
+    """Two states with three rows each."""
+    rows = d([4, 0], [0, 4], [1, 2], [3, 3], [0, 0], [2, 0])
+    return RowMixture(d([0.0, 1.0, 0.5], [0.2, 0.3, -1.0]), Product(Binomial(rows, torch.ones_like(rows))), joint)
+
+
+def splits_apart(joint: bool) -> RowMixture:
+    """Two states with two rows each, of two wholes with two parts each."""
+    count = d([2, 1], [2, 1], [1, 1], [1, 1])
+    shares = d([[0.5, 0.5], [1, 0]], [[0.1, 0.9], [0, 1]], [[0.3, 0.7], [0.6, 0.4]], [[1, 0], [0, 1]])
+    split = Split(Binomial(count, torch.ones_like(count)), Multinomial(shares.log()))
+    return RowMixture(d([0.0, 0.4], [0.3, 0.0]), Product(split), joint)
+
+
+# Every example has two different rows. Counts: (law, a support that holds all but a negligible mass).
+COUNTS: dict[str, tuple[Law, Tensor]] = {
+    "Zero": (zero(2), grid(3)),
+    "Poisson": (Poisson(d(2.5, 0.0)), grid(40)),
+    "Binomial": (Binomial(d(9, 4), d(0.3, 1.0)), grid(10)),
+    "NegativeBinomial": (NegativeBinomial(d(1.5, 0.1), d(2.0, 0.5)), grid(200)),
+    "Mixture": (mixture(), grid(60)),
+    "Multinomial": (Multinomial(d([0.0, 1.0, -1.0], [0.0, -torch.inf, 0.0])), torch.eye(3, dtype=torch.float64)),
+    "Split of units": (Split(Poisson(d(3.0, 1.0)), Multinomial(d([0.0, 1.0], [2.0, 0.0]))), grid(24, 24)),
+    "Split of shares": (Split(Binomial(d(5, 4), d(0.7, 1.0)), dirichlets(True)), grid(6, 6, 6)),
+    "Product": (Product(Poisson(d([1.0, 0.5], [0.2, 1.5]))), grid(18, 18)),
+    "Product of mixtures": (Product(mixture(1)), grid(60)[:, None]),
+    "Product of splits": (
+        Product(Split(Binomial(d([2, 1], [3, 2]), d([0.5, 1], [1, 1])), Multinomial(d([[0, 1], [1, 1]], [[0, 2], [3, 0]])))),
+        grid(4, 4, 3, 3).reshape(-1, 2, 2),
+    ),
+    "Whole": (Whole(Split(Poisson(d([1.0], [2.0])), Multinomial(d([[0, 1]], [[1, 0]])))), grid(18, 18)),
+    "Shifted": (Shifted(d(3, 0), Poisson(d(2.0, 0.5))), grid(40)),
+    "Shifted row": (Shifted(d([1, 0], [0, 2]), Product(Binomial(d([2, 3], [1, 1]), d([0.5, 0.2], [0.1, 1])))), grid(6, 6)),
+    "Categorical": (Categorical(d([0.0, 1.0, -torch.inf], [0.0, 0.0, 2.0])), grid(3)),
+    "Known": (Known(d(2.0, 1.0)), grid(4)),
+    "RowMixture": (rows_apart(True), grid(5, 5)),
+    "RowMixture of columns": (rows_apart(False), grid(5, 5)),
+    "RowMixture of splits": (splits_apart(True), grid(3, 3, 3, 3).reshape(-1, 2, 2)),
+    "RowMixture of splits apart": (splits_apart(False), grid(3, 3, 3, 3).reshape(-1, 2, 2)),
+}  # fmt: skip
+THINNABLE = [name for name, (law, _) in COUNTS.items() if isinstance(law, CountLaw)]
+
+# Reals: (law of one column, its atoms), on a quadrature of (0, ∞) or (0, 1).
+REALS: dict[str, tuple[Law, list[float], float]] = {
+    "Normal": (Normal(d([3.0], [4.0]), d([0.4], [0.2])), [], 60.0),
+    "Gamma": (Gamma(d([2.5], [1.2]), d([1.5], [3.0])), [], 60.0),
+    "Mixture with an atom": (
+        Mixture(d([[0.5, 0.0, 1.0]], [[-1.0, 0.0, 0.0]]), (zero(2, 1, 1), Gamma(d([[2, 30]], [[5, 1]]), d([[1, 4]], [[2, 2]])))),
+        [0.0], 60.0,
+    ),
+    "Product": (Product(Gamma(d([2.5], [1.2]), d([1.5], [3.0]))), [], 60.0),
+    "DirichletMixture": (DirichletMixture(d([0, 0.5], [1, 0]), d([[2, 3], [6, 1]], [[1, 1], [2, 2]]), False), [], 1.0),
+    "DirichletMixture with vertices": (
+        DirichletMixture(d([0, 0.5, 1], [1, -torch.inf, 0]), d([[2, 3]], [[1, 1.5]]), True), [0.0, 1.0], 1.0,
+    ),
+}  # fmt: skip
+
+
+def masses(law: Law, row: int, support: Tensor) -> Tensor:
+    return law.rows(torch.full((len(support),), row)).log_prob(support)
+
+
+def test_every_law_has_an_example():
+    examples = {type(law) for law, *_ in (*COUNTS.values(), *REALS.values())}
+    kinds = [Law]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+        assert inspect.isabstract(kind) or kind in examples, f"{kind.__name__} has no example in COUNTS or REALS"
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_masses_add_up_to_one(name: str):
+    law, support = COUNTS[name]
+    for row in (0, 1):
+        total = masses(law, row, support).exp().sum()
+        assert total == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_mean_is_the_mean_of_the_masses(name: str):
+    law, support = COUNTS[name]
+    for row in (0, 1):
+        probs = masses(law, row, support).exp()
+        mean = (probs.reshape(-1, *[1] * (support.dim() - 1)) * support).sum(0)
+        torch.testing.assert_close(law.rows(torch.tensor([row])).mean[0], mean, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_draws_have_the_law_of_log_prob(name: str):
+    law, support = COUNTS[name]
+    for row in (0, 1):
+        drawn = law.rows(torch.full((6000,), row)).sample(generator(row))
+        assert pearson(drawn, support, masses(law, row, support)) > LEVEL
+
+
+@pytest.mark.parametrize("name", THINNABLE)
+def test_thinned_is_the_law_of_what_is_left(name: str):
+    law, support = COUNTS[name]
+    flat = support.reshape(len(support), -1)
+    p = 0.3
+    kept = Binomial(flat[:, None], d(p)).log_prob(flat[None]).sum(-1)  # (from, to)
+    for row in (0, 1):
+        left = torch.logsumexp(masses(law, row, support)[:, None] + kept, 0)
+        close_in_mass(masses(law.thin(p), row, support), left)
+
+
+@pytest.mark.parametrize("name", THINNABLE)
+def test_thinning_by_each_row_and_again(name: str):
+    law, support = COUNTS[name]
+    one = d(0.5, 0.25)[:, None] if isinstance(law, Product | Whole | RowMixture) else d(0.5, 0.25)
+    for row, p in enumerate((0.5, 0.25)):
+        close_in_mass(masses(law.thin(1.0), row, support), masses(law, row, support))
+        close_in_mass(masses(law.thin(one), row, support), masses(law.thin(p), row, support))
+        close_in_mass(masses(law.thin(0.4).thin(one), row, support), masses(law.thin(0.4 * p), row, support))
+        assert masses(law.thin(0.0), row, support[:1]).item() == pytest.approx(0, abs=1e-12)
+
+
+def close_in_mass(first: Tensor, second: Tensor) -> None:
+    torch.testing.assert_close(first.exp(), second.exp(), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *REALS])
+def test_rows_are_the_laws_of_rows(name: str):
+    law = (COUNTS | REALS)[name][0]
+    value = law.sample(generator(1))
+    index = torch.tensor([1, 0, 1])
+    torch.testing.assert_close(law.rows(index).log_prob(value[index]), law.log_prob(value)[index])
+    torch.testing.assert_close(law.rows(index).mean, law.mean[index])
+    one = law.rows(torch.tensor([1]))
+    torch.testing.assert_close(one.rows(torch.zeros(3, dtype=torch.long)).mean, law.mean[[1, 1, 1]])
+    assert law.rows(index).sample(generator()).shape == (3, *value.shape[1:])
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *REALS])
+def test_same_generator_same_draw(name: str):
+    law = (COUNTS | REALS)[name][0].rows(torch.zeros(50, dtype=torch.long))
+    assert torch.equal(law.sample(generator(3)), law.sample(generator(3)))
+
+
+@pytest.mark.parametrize("name", REALS)
+def test_densities_integrate_to_one_and_fit_the_draws(name: str):
+    law, atoms, end = REALS[name]
+    points = (torch.linspace(0, 1, 100_001, dtype=torch.float64)[1:-1] ** 2) * end
+    whole = isinstance(law, DirichletMixture)
+
+    def as_row(value: Tensor) -> Tensor:
+        return torch.stack([value, 1 - value], -1) if whole else value[:, None]
+
+    for row in (0, 1):
+        mass = masses(law, row, as_row(d(*atoms))).exp().flatten() if atoms else d()
+        density = masses(law, row, as_row(points)).exp().flatten()
+        inside = torch.cat([d(0.0), torch.cumulative_trapezoid(density, points)])
+        assert float(inside[-1] + mass.sum()) == pytest.approx(1, abs=1e-3)
+        mean = torch.trapezoid(density * points, points) + (mass * d(*atoms)).sum()
+        assert float(law.mean[row].flatten()[0]) == pytest.approx(float(mean), abs=2e-3)
+        drawn = law.rows(torch.full((6000,), row)).sample(generator(row)).reshape(6000, -1)[:, 0]
+        for atom, expected in zip(atoms, mass, strict=True):
+            count = int((drawn == atom).sum())
+            assert scipy.stats.binomtest(count, 6000, min(float(expected), 1.0)).pvalue > LEVEL
+        continuous = drawn[~torch.isin(drawn, d(*atoms))]
+        cumulative = np.interp(continuous, points, inside / inside[-1])
+        assert scipy.stats.kstest(cumulative, "uniform").pvalue > LEVEL
+
+
+def test_a_density_has_no_mass_outside_its_support():
+    assert Gamma(d(0.5), d(1.0)).log_prob(d(0.0)).item() == -torch.inf
+    inner_zero = d([0.0, 0.5, 0.5])
+    assert dirichlets(True).rows(torch.tensor([0])).log_prob(inner_zero).item() == -torch.inf
+    assert Shifted(d(3), Poisson(d(1.0))).log_prob(d(2)).item() == -torch.inf
+    assert Binomial(d(3), d(0.5)).log_prob(d(4)).item() == -torch.inf
+
+
+# Compositions: units that fall.
+
+
+@pytest.mark.parametrize(
+    "composition",
+    [
+        Multinomial(d([0.0, 1.0, -1.0])),
+        dirichlets(False).rows(torch.tensor([0])),
+        dirichlets(True).rows(torch.tensor([0])),
+        DirichletMixture(d([0.0, 1.0, 0.5]), torch.zeros(1, 0, 3, dtype=torch.float64), True),
+    ],
+    ids=["multinomial", "dirichlets", "vertices and dirichlets", "vertices"],
+)
+@pytest.mark.parametrize("total", [1, 4])
+def test_allocations(composition: Multinomial | DirichletMixture, total: int):
+    support = grid(5, 5, 5)
+    support = support[support.sum(-1) == total]
+    many = composition.rows(torch.zeros(len(support), dtype=torch.long))
+    log_prob = many.log_allocation(support)
+    assert float(log_prob.exp().sum()) == pytest.approx(1, abs=1e-9)
+    drawn = composition.rows(torch.zeros(6000, dtype=torch.long)).allocate(
+        torch.full((6000,), float(total), dtype=torch.float64), generator()
+    )
+    assert pearson(drawn, support, log_prob) > LEVEL
+
+
+@pytest.mark.parametrize("branch", [laws._drop_units, laws._halve], ids=["units dropped", "halved"])
+@pytest.mark.parametrize("parts", [1, 3, 5, 8])
+def test_both_ways_to_draw_a_multinomial(branch, parts: int):
+    weights = d(*[0.0, 3.0, 1.0, 0.0, 2.0, 0.5, 0.5, 0.0][8 - parts :]) + (parts == 1)
+    total, probs = torch.full((6000,), 4.0, dtype=torch.float64), weights.expand(6000, -1)
+    drawn = branch(total, probs, generator(parts))
+    assert torch.equal(drawn.sum(-1), total)
+    assert (drawn[:, weights == 0] == 0).all()
+    support = grid(*[5] * parts).reshape(-1, parts) if parts <= 5 else torch.unique(drawn, dim=0)
+    support = support[support.sum(-1) == 4]
+    log_prob = Multinomial(weights.log()).log_allocation(support)
+    assert pearson(drawn, support, log_prob) > LEVEL
+
+
+def test_draw_multinomial_takes_the_way_that_is_cheap(monkeypatch: pytest.MonkeyPatch):
+    ways = []
+    for name in ("_drop_units", "_halve"):
+        way = getattr(laws, name)
+        monkeypatch.setattr(laws, name, lambda *args, way=way, name=name: ways.append(name) or way(*args))
+    probs = torch.full((3, 4), 0.25)
+    assert draw_multinomial(torch.ones(3), probs, generator()).sum() == 3
+    assert draw_multinomial(torch.full((3,), 1e6), probs, generator()).sum() == 3e6
+    assert ways == ["_drop_units", "_halve"]
+
+
+def test_rows_of_different_totals_fall_on_their_own_parts():
+    probs = d([1, 0, 0], [0, 1, 0], [0, 0, 1])
+    for total in (d(2, 0, 3), d(200, 0, 300)):
+        assert torch.equal(draw_multinomial(total, probs, generator()), torch.diag(total))
+
+
+def test_draw_category_never_takes_what_is_impossible():
+    logits = d([-torch.inf, 0.0, 1.0, -torch.inf]).expand(6000, -1)
+    drawn = draw_category(logits, generator()).double()
+    assert pearson(drawn, grid(4), logits[0].log_softmax(0)) > LEVEL
+
+
+# Large and extreme.
+
+
+@pytest.mark.parametrize(
+    ("law", "sd"),
+    [
+        (Poisson(d(1e9)), 1e9**0.5),
+        (Binomial(d(1e9), d(0.3)), (1e9 * 0.21) ** 0.5),
+        (Binomial(d(1e9), d(0.9)), (1e9 * 0.09) ** 0.5),
+        (NegativeBinomial(d(1e8), d(1e9)), (1e9 * 11) ** 0.5),
+    ],
+    ids=["poisson", "binomial", "likely binomial", "negative binomial"],
+)
+def test_counts_of_a_billion(law: Law, sd: float):
+    drawn = law.rows(torch.zeros(4000, dtype=torch.long)).sample(generator())
+    assert torch.equal(drawn, drawn.round())
+    assert scipy.stats.kstest((drawn - law.mean) / sd, "norm").pvalue > LEVEL
+    # log_prob follows the normal density, of which ±1 sd is e^(−1/2) lower.
+    at = law.log_prob((law.mean + d(0.0, sd)).round())
+    assert float(at[0] - at[1]) == pytest.approx(0.5, abs=1e-3)
+
+
+def test_large_counts_are_kept_exactly():
+    total = d(MAX_COUNT - 1, 10**9 + 7)
+    assert torch.equal(Binomial(total, torch.ones(2, dtype=torch.float64)).sample(), total)
+    fallen = draw_multinomial(total, torch.rand(2, 1000, dtype=torch.float64, generator=generator()), generator())
+    assert [sum(map(int, row)) for row in fallen.tolist()] == [int(each) for each in total]
+
+
+def test_an_infinite_rate_is_not_a_negative_count():
+    assert (Poisson(d(torch.inf, 1e300)).sample(generator()) > MAX_COUNT / 2).all()
+
+
+EXTREMES: dict[str, tuple[type[Law], tuple[float, ...], float]] = {
+    "no rate, no count": (Poisson, (0.0,), 0.0),
+    "hardly any rate": (Poisson, (1e-300,), 3.0),
+    "a large rate": (Poisson, (1e12,), 1e12),
+    "impossible units": (Binomial, (5.0, 0.0), 0.0),
+    "certain units": (Binomial, (5.0, 1.0), 5.0),
+    "nothing to draw from": (Binomial, (0.0, 0.5), 0.0),
+    "almost impossible": (Binomial, (1e9, 1e-12), 3.0),
+    "almost certain": (Binomial, (1e6, 1 - 1e-12), 1e6 - 2),
+    "no mean, no count": (NegativeBinomial, (2.0, 0.0), 0.0),
+    "all but Poisson": (NegativeBinomial, (1e6, 3.0), 4.0),
+    "large shape and mean": (NegativeBinomial, (1e6, 1e9), 1e9),
+    "tiny shape": (NegativeBinomial, (1e-3, 1e-9), 1.0),
+    "tiny shape, large mean": (NegativeBinomial, (1e-3, 1e9), 1e9),
+    "a point": (Gamma, (1e6, 2.0), 2.0),
+    "a spike at zero": (Gamma, (1e-2, 1e-6), 1e-30),
+    "a large real": (Gamma, (1e-2, 1e6), 1e9),
+}
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_extreme_parameters_have_finite_scores_and_gradients(name: str):
+    kind, values, at = EXTREMES[name]
+    parameters = [d(value).requires_grad_() for value in values]
+    score = kind(*parameters).log_prob(d(at))
+    score.sum().backward()
+    assert score.isfinite().all()
+    for parameter in parameters:
+        assert parameter.grad is None or parameter.grad.isfinite().all()
+
+
+def test_extreme_shares_have_finite_scores_and_gradients():
+    value = d([[1e-12, 1 - 1e-12], [1.0, 0.0], [0.5, 0.5]])[0][:, None]
+    for strength in (1e-3, 1e6):
+        concentration = torch.full((3, 1, 1, 2), strength, dtype=torch.float64, requires_grad=True)
+        logits = torch.zeros(3, 1, 3, dtype=torch.float64, requires_grad=True)
+        law = DirichletMixture(logits, concentration, True)
+        score = law.log_prob(value).sum() + law.log_allocation(value.round() * 1e6).sum()
+        score.backward()
+        assert score.isfinite()
+        assert concentration.grad.isfinite().all()
+        assert logits.grad.isfinite().all()
+
+
+def test_a_mixture_with_an_impossible_component_has_finite_gradients():
+    raw = torch.zeros(1, 3, dtype=torch.float64, requires_grad=True)
+    probs = torch.full((1, 1), 0.5, dtype=torch.float64, requires_grad=True)
+    logits = raw.masked_fill(torch.tensor([[True, False, False]]), -torch.inf)
+    law = Mixture(logits, (zero(1, 1), Binomial(d([2]), probs), Poisson(d([3.0]))))
+    score = law.log_prob(d(4))
+    score.sum().backward()
+    assert score.isfinite().all()
+    assert raw.grad.isfinite().all()
+    assert probs.grad.isfinite().all()
+
+
+def test_a_negative_binomial_of_large_shape_is_poisson():
+    value = grid(20)
+    torch.testing.assert_close(
+        NegativeBinomial(d(1e6), d(3.0)).log_prob(value), Poisson(d(3.0)).log_prob(value), atol=1e-4, rtol=1e-4
+    )
+
+
+def test_laws_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Poisson(d(1.0)).rate = d(2.0)

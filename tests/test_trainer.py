@@ -1,0 +1,133 @@
+"""The trainer by itself, on losses that have nothing to do with diffusion."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from countjump.trainer import Settings, _Order, train, write_atomically
+
+
+class Point(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.place = nn.Parameter(torch.zeros(2))
+
+
+def settings(**changes):
+    return Settings(**({"updates": 300, "batch_size": 8, "learning_rate": 0.05, "progress": False} | changes))
+
+
+def quadratic(point, target=3.0):
+    return lambda rows, generator: ((point.place - target) ** 2).sum()
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 1e-4])
+@pytest.mark.parametrize("lr_schedule", ["cosine", "constant"])
+def test_it_minimises(weight_decay, lr_schedule):
+    point = Point()
+    history = train(point, quadratic(point), 80, settings(weight_decay=weight_decay, lr_schedule=lr_schedule, ema=0.9))
+    torch.testing.assert_close(point.place.detach(), torch.full((2,), 3.0), atol=0.05, rtol=0)
+    assert history[-1]["update"] == 300
+    assert history[-1]["loss"] < history[0]["loss"]
+
+
+def test_every_row_is_visited_once_an_epoch_and_batches_are_stratified():
+    key = np.random.default_rng(0).random(100)
+    order = _Order(100, 10, seed=0, strata=key)
+    first = np.concatenate([order.batch(update) for update in range(10)])
+    assert sorted(first) == list(range(100))
+    strata = np.argsort(np.argsort(key)) // 10
+    for update in range(20):
+        assert sorted(strata[order.batch(update)]) == list(range(10))
+    assert (np.concatenate([order.batch(update) for update in range(10, 20)]) != first).any()
+    np.testing.assert_array_equal(_Order(100, 10, seed=0, strata=key).batch(13), order.batch(13))
+
+
+def test_a_batch_larger_than_the_data_is_the_data():
+    assert sorted(_Order(3, 10, seed=0).batch(5)) == [0, 1, 2]
+
+
+def test_the_best_validated_weights_are_kept_and_patience_stops():
+    point = Point()
+    seen = []
+
+    def validation():
+        seen.append(point.place.detach().clone())
+        return float((point.place.detach() - 1.0).abs().sum())  # best half way to 3
+
+    history = train(point, quadratic(point), 80, settings(ema=0.0, validations=60, patience=3), validation)
+    assert len(history) < 60, "stopped early"
+    best = min(record["validation_loss"] for record in history)
+    assert float((point.place.detach() - 1.0).abs().sum()) == pytest.approx(best, abs=1e-3)
+
+
+def test_the_average_is_an_average():
+    point = Point()
+    train(
+        point,
+        lambda rows, generator: point.place.sum(),
+        8,
+        settings(updates=40, lr_schedule="constant", warmup=0, ema=0.99),
+    )
+    assert -40 * 0.05 < float(point.place.detach()[0]) < -0.3, "lags behind the last weights"
+
+
+def test_warm_up_then_decay():
+    plan = settings(warmup=10, updates=100, learning_rate=1.0)
+    rates = [plan.rate(update) for update in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert max(rates) == 1.0
+    assert rates[-1] < 0.01
+    assert settings(lr_schedule="constant", warmup=1, learning_rate=1.0).rate(299) == 1.0
+
+
+def test_gradients_are_clipped():
+    point = Point()
+    optimiser_step = []
+    train(
+        point,
+        lambda rows, generator: 1e6 * point.place.sum(),
+        8,
+        settings(updates=1, clip=0.5),
+        lambda: optimiser_step.append(point.place.grad.norm().item()) or 0.0,
+    )
+    assert optimiser_step[0] == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_loss_that_is_not_a_number_stops_with_advice():
+    point = Point()
+    with pytest.raises(FloatingPointError, match="lower learning_rate"):
+        train(point, lambda rows, generator: point.place.sum() * math.nan, 8, settings())
+
+
+def test_randomness_is_a_function_of_seed_and_update():
+    draws = {}
+    for run in range(2):
+        point = Point()
+        draws[run] = []
+
+        def loss(rows, generator, point=point, run=run):
+            draws[run].append((rows.tolist(), float(torch.rand(1, generator=generator))))
+            return point.place.square().sum()
+
+        train(point, loss, 40, settings(updates=12, seed=5))
+    assert draws[0] == draws[1]
+    assert len({number for _, number in draws[0]}) == 12
+
+
+def test_a_progress_bar_shows_loss(capsys):
+    point = Point()
+    train(point, quadratic(point), 8, settings(progress=True, updates=20), lambda: 0.0)
+    shown = capsys.readouterr().err
+    assert "fit" in shown
+    assert "loss=" in shown
+
+
+def test_writing_is_atomic(tmp_path):
+    write_atomically(tmp_path / "deep" / "file", b"one")
+    write_atomically(tmp_path / "deep" / "file", b"two")
+    assert (tmp_path / "deep" / "file").read_bytes() == b"two"
+    assert [p.name for p in (tmp_path / "deep").iterdir()] == ["file"]
