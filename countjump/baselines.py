@@ -39,7 +39,8 @@ class Baseline(Generator, ABC):
         return self.plan_type(**described, **arrays)
 
     def _denoiser(self, head: MeanHead | StateHead, process: Process, width: int) -> Denoiser:
-        return Denoiser(MLP(head.inputs, head.outputs, width, sparse=head.sparse), head, process.schedule)
+        network = MLP(head.inputs, head.outputs, width, sparse=head.sparse)
+        return Denoiser(network, head, process.schedule, process.discrete)
 
     def _choose_width(self, columns: int) -> int:
         return self.width or (256 if 16 <= columns < WIDE else 128)

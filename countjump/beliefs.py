@@ -146,6 +146,10 @@ class GammaHead(ColumnHead):
     negative binomials.
     """
 
+    log_odds_zero: Tensor
+    has_zeros: Tensor
+    spread: Tensor
+
     def __init__(self, prior: Conjugate, zero_share: Tensor, components: int) -> None:
         super().__init__(prior, 3 * components + 1)
         self.components = components
@@ -179,6 +183,11 @@ class CountHead(ColumnHead):
     exceeds M. The binomials can be narrower than a Poisson, which no negative binomial is; a ``mixed`` Poisson count (Poisson JUMP)
     never is, and has none.
     """
+
+    largest: Tensor
+    excluded: Tensor
+    spread: Tensor
+    steps: Tensor
 
     def __init__(
         self, prior: Conjugate, largest: Tensor, bounded: Tensor, components: int, mixed: bool = False
@@ -223,6 +232,12 @@ class UnitsHead(Head):
 
     A one-hot row is one whole with vertices only (K = 0); a simplex row is one whole; a bounded real is a whole of two parts.
     """
+
+    share: Tensor
+    total: Tensor
+    concentration: Tensor
+    log_weights: Tensor
+    possible: Tensor
 
     def __init__(
         self,
@@ -284,6 +299,8 @@ class TotalHead(Head):
     """
 
     sparse = True
+
+    log_shares: Tensor
 
     def __init__(self, shares: Tensor, total: CountHead) -> None:
         super().__init__()

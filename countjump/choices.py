@@ -326,7 +326,6 @@ def _prior(mean: np.ndarray, variance: np.ndarray, lam: Tensor) -> Conjugate:
 
 def _units_head(plan: Plan) -> UnitsHead:
     stats, one_hot = plan.columns, isinstance(plan.domain, OneHot)
-    total = torch.from_numpy(plan.lam)
     if isinstance(plan.domain, Bounded):
         bound = _bounds(plan).numpy()
         mean, variance = stats.mean / bound, stats.variance / bound**2
@@ -340,8 +339,14 @@ def _units_head(plan: Plan) -> UnitsHead:
         strength = np.array([np.median(stats.mean * (1 - stats.mean) / stats.variance - 1)])
     strength = np.clip(strength, 0.5, 1e4) if not one_hot else np.ones(1)
     components = 0 if one_hot else plan.components
-    tensors = [torch.from_numpy(array) for array in (share, strength, vertex)]
-    return UnitsHead(*tensors, total, components, plan.has_law)
+    return UnitsHead(
+        torch.from_numpy(share),
+        torch.from_numpy(strength),
+        torch.from_numpy(vertex),
+        torch.from_numpy(plan.lam),
+        components,
+        plan.has_law,
+    )
 
 
 def family(domain: Domain) -> Domain:

@@ -1,4 +1,4 @@
-"""The command line: ``countjump fit``, ``sample``, ``info`` and ``demo``."""
+"""The command line: ``countjump fit``, ``sample``, ``info``, ``demo`` and ``reproduce``."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 import countjump
-from countjump import demo, storage
+from countjump import baselines, demo, storage
 from countjump.data import check_suffix, read_matrix, read_names, write_matrix
 from countjump.domains import DOMAINS, Domain
+from countjump.experiments import EXPERIMENTS, runner
 
 PARAMETERS: dict[str, tuple[Any, str]] = {
     "process": (str, "how data becomes counts: auto, poisson or binomial"),
@@ -103,11 +104,21 @@ def run_demo(arguments: argparse.Namespace) -> None:
     print(page)
 
 
+def reproduce(arguments: argparse.Namespace) -> None:
+    """Run an experiment of the paper, or what is missing of it."""
+    experiment = EXPERIMENTS[arguments.experiment](arguments.preset)
+    if arguments.runs is not None and arguments.runs < 1:
+        raise ValueError(f"--runs must be at least 1, got {arguments.runs}")
+    only, methods = ([name for name in text.split(",") if name] for text in (arguments.only, arguments.methods))
+    runner.run(experiment, Path(arguments.out), only, methods, arguments.runs, progress=not arguments.quiet)
+    print(Path(arguments.out) / "table.md")
+
+
 def load(path: str) -> Any:
     """The saved model, whichever of the public classes it is of."""
     name = storage.read(path)[0].get("class")
-    kind = getattr(countjump, str(name), None)
-    return (kind if hasattr(kind, "load") else countjump.JumpModel).load(path)  # type: ignore[union-attr]
+    kinds = {kind.__name__: kind for kind in (countjump.JumpModel, baselines.DDPM, baselines.D3PM)}
+    return kinds.get(str(name), countjump.JumpModel).load(path)
 
 
 def describe(model: Any) -> dict[str, str]:
@@ -207,6 +218,16 @@ def _parser() -> argparse.ArgumentParser:
         "--updates", type=int, default=2000, metavar="N", help="the length of training (default: 2000)"
     )
     command.add_argument("--seed", type=int, default=0, metavar="N", help="(default: 0)")
+
+    command = _command(commands, "reproduce", "run an experiment of the paper", reproduce)
+    command.add_argument("experiment", choices=sorted(EXPERIMENTS), help="which one")
+    command.add_argument("--preset", default="quick", metavar="NAME", help="smoke, quick (default) or paper")
+    command.add_argument("--only", default="", metavar="SETS", help="some of the data sets, with commas between")
+    command.add_argument("--methods", default="", metavar="NAMES", help="some of the methods, with commas between")
+    command.add_argument("--runs", type=int, metavar="N", help="fits of each cell, with different seeds")
+    command.add_argument(
+        "--out", required=True, metavar="DIR", help="for records, tables and figures; what is there stays"
+    )
     return parser
 
 

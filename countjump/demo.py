@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from countjump import report
+from countjump.atomic import write_atomically
 from countjump.data import write_matrix
 from countjump.estimator import JumpModel
 from countjump.laws import Binomial
@@ -20,7 +21,6 @@ from countjump.processes.jump import Jump
 from countjump.report import Picture, Section
 from countjump.sampling import chain, seeded
 from countjump.schedules import Schedule
-from countjump.trainer import write_atomically
 
 SHAPE = (8, 8)
 STEPS = 50

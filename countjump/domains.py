@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,7 +14,8 @@ import torch
 from torch import Tensor
 
 MAX_COUNT = 2**53
-Matrix = np.ndarray | sp.csr_matrix
+Matrix = Any
+"""A numeric ndarray of two dimensions, or scipy CSR."""
 
 
 class Domain(ABC):
@@ -63,6 +65,11 @@ class Count(Domain):
 
     max: float | tuple[float, ...] | None = None
     name = "count"
+
+    def __post_init__(self) -> None:
+        bound = np.asarray(np.inf if self.max is None else self.max, dtype=np.float64)
+        if not ((bound >= 0) & (np.isinf(bound) | (bound == np.floor(bound)))).all():
+            raise ValueError(f"Count needs a whole max (or one per column, inf for none), got {self.max}")
 
     def check(self, X: Matrix) -> None:
         """Whole numbers up to ``max``."""
@@ -166,7 +173,11 @@ def check_values(X: Matrix) -> None:
     """What no domain allows: NaN, infinity, negative values and counts above 2^53."""
     bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first")
     bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first")
-    bad_value(X, lambda v: v < 0, "is negative. Negative values in data have no counts: shift the column, or take another model")
+    bad_value(
+        X,
+        lambda v: v < 0,
+        "is negative. Negative values in data have no counts: shift the column, or take another model",
+    )
     bad_value(X, lambda v: v > MAX_COUNT, "is above 2^53, where float64 no longer holds every count: rescale it")
 
 
@@ -195,7 +206,7 @@ def bad_value(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> N
 
 def bad_row(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
     """Raise for the first row whose sum is bad."""
-    total = np.asarray(X.sum(axis=1), dtype=float).ravel()
+    total = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
     rows = np.flatnonzero(bad(total))
     if len(rows):
         raise ValueError(f"row {rows[0]} of X adds up to {total[rows[0]]:g}: {why}")
@@ -212,8 +223,8 @@ def _find(X: Matrix, bad: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tup
     flat = np.flatnonzero(bad(X, np.arange(X.shape[1])))
     if not len(flat):
         return None
-    row, column = np.unravel_index(flat[0], X.shape)
-    return int(row), int(column), float(X[row, column])
+    row, column = divmod(int(flat[0]), X.shape[1])
+    return row, column, float(X[row, column])
 
 
 def infer(X: Matrix) -> tuple[Domain, str]:
@@ -225,7 +236,7 @@ def infer(X: Matrix) -> tuple[Domain, str]:
     NonNegative()
     """
     values = X.data if sp.issparse(X) else X
-    total = np.asarray(X.sum(axis=1), dtype=float).ravel()
+    total = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
     several = X.shape[1] > 1
     if not len(values.ravel()) or not values.any():
         return Count(), "every value is 0"
@@ -244,7 +255,7 @@ def infer(X: Matrix) -> tuple[Domain, str]:
 
 def _infer_bound(X: Matrix) -> tuple[Count, str]:
     """Count, with a bound where the data stops as if at a wall."""
-    largest = np.asarray(X.max(axis=0).todense() if sp.issparse(X) else X.max(axis=0), dtype=float).ravel()
+    largest = np.asarray(X.max(axis=0).todense() if sp.issparse(X) else X.max(axis=0), dtype=np.float64).ravel()
     top = largest.max()
     shared = int((largest == top).sum())
     if shared >= 10:

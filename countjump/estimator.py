@@ -49,6 +49,10 @@ class Generator(BaseEstimator, ABC):
     random_state: Any
     progress: bool
 
+    plan_: Any
+    process_: Any
+    denoiser_: Any
+
     # What a kind of model says of itself.
 
     @abstractmethod
@@ -140,8 +144,9 @@ class Generator(BaseEstimator, ABC):
     def _identity(self) -> str:
         """What decides a fit besides the data."""
         silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
-        params = {k: storage.encode(v) for k, v in self.get_params().items() if k not in silent}
-        return json.dumps([type(self).__name__, __version__, params], sort_keys=True)
+        params = {name: value for name, value in self.get_params().items() if name not in silent}
+        whole = [type(self).__name__, __version__, params]
+        return json.dumps(whole, sort_keys=True, default=lambda value: getattr(value, "tolist", value.__repr__)())
 
     def _adopt(
         self, plan: Any, constants: np.ndarray, dtype: np.dtype, sparse: str, seed: int, device: torch.device
@@ -172,7 +177,7 @@ class Generator(BaseEstimator, ABC):
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
         held_out = min(int(rows.count * self.validation_fraction), 10_000)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = self.batch_size or default_batch_size(rows.columns)
+        batch_size = self.batch_size or default_batch_size(rows)
 
         def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
             x = self._lift(process, rows.take(index).to(device))
@@ -191,7 +196,7 @@ class Generator(BaseEstimator, ABC):
             return float(np.average(losses, weights=[len(part) for part in parts]))
 
         directory = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        updates = self.max_updates or default_updates(rows.count, rows.columns, batch_size)
+        updates = self.max_updates or default_updates(rows)
         settings = Settings(
             updates=updates,
             batch_size=batch_size,
@@ -278,7 +283,8 @@ class Generator(BaseEstimator, ABC):
             "history": self.history_,
             "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist(),
         }
-        params = {name: storage.encode(value) for name, value in self.get_params().items()}
+        params = {name: storage.encode(value) for name, value in self.get_params().items() if name != "random_state"}
+        params["random_state"] = self.random_state if isinstance(self.random_state, int) else None
         storage.write(path, {"class": type(self).__name__, "params": params, "fitted": fitted}, arrays)
 
     @classmethod
@@ -544,14 +550,16 @@ class JumpModel(Generator):
         return float(self.score_samples(X).mean())
 
 
-def default_batch_size(columns: int) -> int:
-    """Rows per update."""
-    return 1024 if columns < 16 else 256 if columns < choices.WIDE else 128
+def default_batch_size(rows: Rows) -> int:
+    """Rows per update: many where equal states share their evaluation, few where rows are wide."""
+    if rows.columns == 1:
+        return 2048 if (rows.nonzeros()[1] % 1 == 0).all() else 1024
+    return 1024 if rows.columns < 16 else 256 if rows.columns < choices.WIDE else 128
 
 
-def default_updates(rows: int, columns: int, batch_size: int) -> int:
-    """The length of training from the data's size: enough epochs for small data, a fixed number of updates for large."""
-    return int(np.clip(200 * rows / batch_size, 1000, 4000))
+def default_updates(rows: Rows) -> int:
+    """The length of training from the data's size: a tenth of the entries, within bounds."""
+    return int(np.clip(rows.count * rows.columns / 10, 1000, 3000))
 
 
 def _seed(random_state: Any) -> int:

@@ -57,7 +57,7 @@ class Law(ABC):
 
     def pick(self, entries: tuple[Tensor, ...], component: Tensor, shape: torch.Size) -> Self:
         """The flat law of the given entries, each at its own component of the last axis; ``shape`` is that of all of them."""
-        return self._map(lambda field: field.expand(shape)[(*entries, component)])  # type: ignore[attr-defined]
+        return self._map(lambda field: field.expand(shape)[(*entries, component)])
 
     def _map(self, change: object) -> Self:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]

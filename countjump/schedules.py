@@ -62,6 +62,10 @@ class LinearBeta(Schedule):
     beta_last: float = 0.05
     timesteps: int = 1000
 
+    def __post_init__(self) -> None:
+        if not 0 < self.beta_first <= self.beta_last < 1 or self.timesteps < 2:
+            raise ValueError(f"LinearBeta needs 0 < beta_first <= beta_last < 1 and timesteps >= 2, got {self}")
+
     @classmethod
     def solve(
         cls, scale: float, log_snr: float = -12.0, beta_first: float = 0.001, timesteps: int = 1000
@@ -134,6 +138,10 @@ class Geometric(Schedule):
     """
 
     last: float = 1e-6
+
+    def __post_init__(self) -> None:
+        if not 0 < self.last < 1:
+            raise ValueError(f"Geometric needs 0 < last < 1, got {self.last}")
 
     def interior(self, t: Tensor) -> Tensor:
         """last^t."""

@@ -18,14 +18,17 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from countjump._version import __version__
+from countjump.atomic import write_atomically
 from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
-from countjump.trainer import write_atomically
 
 FORMAT = "countjump-model"
 VERSION = 1
 FILE = "model.json"
-OBJECTS = {kind.__name__: kind for kind in (*DOMAINS.values(), LinearBeta, Cosine, Geometric)}
+OBJECTS: dict[str, Any] = {
+    **{kind.__name__: kind for kind in DOMAINS.values()},
+    **{"LinearBeta": LinearBeta, "Cosine": Cosine, "Geometric": Geometric},
+}
 
 
 class ModelFileError(ValueError):
@@ -50,7 +53,9 @@ def encode(value: Any) -> Any:
         return [encode(item) for item in value]
     if isinstance(value, float) and math.isinf(value):
         return "inf"
-    return value if isinstance(value, str | int | float | bool | None) else None
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    raise TypeError(f"cannot write {value!r} to a model file: register its class in countjump.storage.OBJECTS")
 
 
 def decode(value: Any) -> Any:

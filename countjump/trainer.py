@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +21,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 from tqdm import tqdm
+
+from countjump.atomic import write_atomically
 
 Loss = Callable[[np.ndarray, torch.Generator], Tensor]
 
@@ -183,17 +184,6 @@ def _validate(
 @torch.no_grad()
 def _assign(weights: tuple[Tensor, ...], values: list[Tensor]) -> None:
     torch._foreach_copy_(list(weights), values)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside and rename: a crash leaves the old file, or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(path.name + ".part")
-    with open(beside, "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(beside, path)
 
 
 def _save(

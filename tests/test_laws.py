@@ -125,7 +125,7 @@ def test_every_law_has_an_example():
     examples = {type(law) for law, *_ in (*COUNTS.values(), *REALS.values())}
     kinds = [Law]
     for kind in kinds:
-        kinds += kind.__subclasses__()
+        kinds += [one for one in kind.__subclasses__() if one.__module__.startswith("countjump.")]
         assert inspect.isabstract(kind) or kind in examples, f"{kind.__name__} has no example in COUNTS or REALS"
 
 

@@ -560,7 +560,7 @@ def test_appendix_c_reweighted_loss_of_binomial_jump():
 
 
 def test_section_2_5_the_perfect_decoder_keeps_the_mean_and_loses_the_spread():
-    """What is missing is a *mixed* Poisson; the paper's belief has its mean, and too small a variance (FINDINGS 1)."""
+    """What is missing is a *mixed* Poisson; the paper's belief has its mean, and too small a variance."""
     oracle = GammaOracle(SCHEDULE, d(LAM), d(2.0), d(3.0))
     at = d([1]), d(0.5), torch.zeros(1, dtype=torch.long)
     exact, paper = oracle(*at).missing, MeanOracle(oracle)(*at).missing

@@ -96,7 +96,7 @@ def wasserstein(sample: Tensor) -> float:
 
 
 def test_error_of_the_papers_belief_is_the_samplers():
-    """With a perfect network the paper's Poisson belief is wrong at few steps, and less with more of them (FINDINGS 1)."""
+    """With a perfect network the paper's Poisson belief is wrong at few steps, and less with more of them."""
     lam = 10.0
     schedule = LinearBeta.solve(lam * MEAN, timesteps=100)
     exact = GammaOracle(schedule, d(lam), d(SHAPE), d(MEAN))

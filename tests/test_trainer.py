@@ -7,7 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from countjump.trainer import Settings, _Order, train, write_atomically
+from countjump.atomic import write_atomically
+from countjump.trainer import Settings, _Order, train
 
 
 class Point(nn.Module):

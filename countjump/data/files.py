@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from countjump.atomic import write_atomically
 from countjump.data.rows import Matrix
-from countjump.trainer import write_atomically
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 SUFFIXES = (".npz", ".npy", *SEPARATORS)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-Matrix = np.ndarray | sp.csr_matrix
+Matrix = Any
+"""A numeric ndarray of two dimensions, or scipy CSR."""
 
 
 def as_matrix(X: object) -> Matrix:

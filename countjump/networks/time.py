@@ -15,6 +15,8 @@ class TimeEmbedding(nn.Module):
     torch.Size([2, 16])
     """
 
+    frequencies: Tensor
+
     def __init__(self, width: int, frequencies: int = 32, fastest: float = 200.0) -> None:
         super().__init__()
         self.register_buffer("frequencies", torch.logspace(0, math.log10(fastest), frequencies), persistent=False)

@@ -100,20 +100,20 @@ def distinct_rows(z: Tensor) -> tuple[Tensor, Tensor]:
 class Denoiser(nn.Module):
     """A network with a head. When not training it evaluates in chunks of one shape, so that rows do not feel their batch.
 
-    In training, rows of one column that are in equal states at equal times are evaluated once.
+    In training, rows of one column that are in equal states at equal times are evaluated once, if states are ``discrete``.
     """
 
     chunk = 256
 
-    def __init__(self, network: nn.Module, head: nn.Module, schedule: Schedule) -> None:
+    def __init__(self, network: nn.Module, head: nn.Module, schedule: Schedule, discrete: bool = True) -> None:
         super().__init__()
-        self.network, self.head, self.schedule = network, head, schedule
+        self.network, self.head, self.schedule, self.discrete = network, head, schedule, discrete
 
     def forward(self, z: Tensor, times: Tensor, index: Tensor) -> Prediction:
         """See :class:`Denoise`."""
         alpha = self.schedule.alpha(times)[index][:, None]
         features = self.head.features(z, alpha)  # type: ignore[operator]
-        if self.training and features.shape[1] <= 3:
+        if self.training and self.discrete and features.shape[1] <= 3:
             first, kind = distinct_rows(torch.cat([index[:, None], z.flatten(1)], 1))
             output = self.network(features[first], times, index[first]).index_select(0, kind)
         elif self.training:

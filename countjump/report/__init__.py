@@ -1,6 +1,19 @@
 """Figures and the HTML page, from arrays and numbers alone."""
 
+from countjump.report.comparisons import distributions, steps_against_error
 from countjump.report.figures import copies, film, png, side_by_side, training_curve, value_shares
 from countjump.report.page import Picture, Section, render
 
-__all__ = ["Picture", "Section", "copies", "film", "png", "render", "side_by_side", "training_curve", "value_shares"]
+__all__ = [
+    "Picture",
+    "Section",
+    "copies",
+    "distributions",
+    "film",
+    "png",
+    "render",
+    "side_by_side",
+    "steps_against_error",
+    "training_curve",
+    "value_shares",
+]
