@@ -254,7 +254,7 @@ class UnitsHead(Head):
         self.vertices = bool((vertex_share > 0).any())
         atoms = vertex_share if self.vertices else vertex_share[:, :0]
         inside = (1 - vertex_share.sum(-1, keepdim=True)).expand(-1, components) / max(components, 1)
-        weights = torch.cat([atoms, inside], -1)
+        weights = torch.cat([atoms, inside.clamp(min=1e-12)], -1)
         _constants(
             self,
             share=share,  # (G, C)

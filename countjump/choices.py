@@ -33,6 +33,9 @@ WIDE = 256
 FIRST_TOKENS = 0.25
 """The expected count of a whole row at the last time before 1: with at most about one unit, a step has no joint error."""
 
+LOG_SNR = -12.0
+"""The paper's mean log-SNR at the end of the chain."""
+
 RESOLUTION = 50.0
 """How many times the variance of a column's signal exceeds that of its randomisation, where several columns are modelled."""
 
@@ -60,7 +63,14 @@ class Plan:
     total_variance: float
     total_largest: float
     has_law: bool = True
+    remainder: float = 1.0
+    """What the constant columns of a simplex leave."""
     reasons: dict[str, str] = field(default_factory=dict)
+
+
+def default_width(columns: int) -> int:
+    """Hidden units of the network."""
+    return 256 if 16 <= columns < WIDE else 128
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -94,6 +104,7 @@ def choose_process(process: str, domain: Domain, lam: object, reasons: dict[str,
 def choose(
     rows: Rows,
     whole_domain: Domain,
+    all_columns: int,
     varying: np.ndarray,
     *,
     process: str,
@@ -113,7 +124,6 @@ def choose(
     whole = isinstance(domain, Count | Binary | OneHot)
     units = process == "binomial" and isinstance(domain, Simplex | Bounded)
     has_law = not (units and isinstance(domain, Simplex) and _has_inner_zeros(columns))
-    exact = process == "binomial" and whole
     objective = one_of("objective", objective, (*OBJECTIVES, "auto"))
     if objective == "auto":
         objective = "reweighted" if belief == "poisson" else "nll"
@@ -129,26 +139,24 @@ def choose(
         raise ValueError(
             "decode='draw' needs a belief about x_0, which belief='mixture' has on real data: use decode='latent'"
         )
-    lam_array = _choose_lam(lam, rows, varying, domain, process, columns, reasons)
+    lam_array = _choose_lam(lam, rows, all_columns, varying, domain, process, columns, reasons)
     totals = rows.totals()
     units_mean = _tokens(lam_array, columns, domain, process)
     chosen, last = _choose_schedule(schedule, units_mean, rows.columns)
     one_of("network", network, tuple(NETWORKS))
-    if width is None:
-        width = 256 if 16 <= rows.columns < WIDE else 128
     return Plan(
         whole_domain=whole_domain,
         domain=domain,
         process=process,
         belief=belief,
         objective=objective,
-        decode="latent" if exact and decode == "draw" else decode,
+        decode=decode,
         schedule=chosen,
         last=last,
         lam=lam_array,
         components=components,
         network=network,
-        width=width,
+        width=width or default_width(rows.columns),
         columns=columns,
         total_mean=float(totals.mean()),
         total_variance=float(totals.var()),
@@ -188,6 +196,7 @@ def _has_inner_zeros(columns: Columns) -> bool:
 def _choose_lam(
     lam: object,
     rows: Rows,
+    all_columns: int,
     varying: np.ndarray,
     domain: Domain,
     process: str,
@@ -199,19 +208,18 @@ def _choose_lam(
     pooled = process == "binomial" and isinstance(domain, Simplex | OneHot)
     size = 1 if pooled else rows.columns
     if not isinstance(lam, str):
-        given = np.asarray(lam, dtype=np.float64)
-        if not (np.isfinite(given).all() and (given > 0).all()) or given.ndim > 1:
+        given = np.asarray(lam)
+        if given.dtype.kind not in "uif" or given.ndim > 1 or not (np.isfinite(given).all() and (given > 0).all()):
             raise ValueError(f"lam must be 'auto', a positive number or one per column, got {lam!r}")
-        if given.ndim == 1 and not pooled and len(given) > varying.max(initial=-1):
-            given = given[varying]
-        if given.ndim == 1 and len(given) != size:
-            raise ValueError(f"lam has {len(given)} values for {size} columns: give one, or one per column")
+        if given.ndim == 1 and len(given) != (size if pooled else all_columns):
+            raise ValueError(f"lam has {len(given)} values for {all_columns} columns: give one, or one per column")
+        given = given[varying] if given.ndim == 1 and not pooled else given
         if process == "binomial" and whole and (given != 1).any():
             raise ValueError(
                 "lam scales data for process='poisson'; binomial JUMP takes counts as they are: "
                 "leave lam='auto', or use process='poisson'"
             )
-        chosen = np.broadcast_to(given, (size,)).copy()
+        chosen = np.broadcast_to(given, (size,)).astype(np.float64)
     elif lam != "auto":
         raise ValueError(f"lam={lam!r} is unknown: use 'auto', a positive number, or one per column")
     elif process == "binomial" and whole:
@@ -257,9 +265,10 @@ def _choose_schedule(schedule: str | Schedule, tokens: float, columns: int) -> t
     per_entry = tokens / columns
     chosen: Schedule
     if schedule == "linear-beta":
-        chosen = LinearBeta.solve(per_entry)
+        # Almost empty data is below the paper's final log-SNR before it is thinned at all.
+        chosen = LinearBeta.solve(per_entry, log_snr=min(LOG_SNR, math.log(per_entry) - 6))
     elif schedule == "geometric":
-        chosen = Geometric(min(math.exp(-12) / per_entry, 0.1))
+        chosen = Geometric(min(math.exp(LOG_SNR) / per_entry, 0.1))
     else:
         chosen = Cosine()
     return chosen, chosen.time(min(FIRST_TOKENS / tokens, 0.5))
@@ -279,7 +288,7 @@ def _encoding(plan: Plan) -> Encoding:
     columns = len(plan.columns.mean)
     if plan.process == "poisson":
         return Randomised(lam)
-    if isinstance(plan.domain, OneHot | Simplex):
+    if isinstance(plan.domain, Simplex) or (isinstance(plan.domain, OneHot) and plan.belief == "mixture"):
         return Units(lam, columns)
     if isinstance(plan.domain, Bounded):
         return Units(lam, columns, _bounds(plan))
@@ -305,8 +314,10 @@ def _head(plan: Plan) -> Head:
     if plan.belief == "composition":
         total = _prior(np.array([plan.total_mean]), np.array([plan.total_variance - plan.total_mean]), torch.ones(1))
         largest = torch.tensor([plan.total_largest], dtype=torch.float64)
-        shares = (stats.mean + 1e-4 * stats.mean[stats.mean > 0].min()) / plan.total_mean
-        return TotalHead(torch.from_numpy(shares), CountHead(total, largest, torch.tensor([False]), plan.components))
+        return TotalHead(
+            torch.from_numpy(stats.mean / plan.total_mean),
+            CountHead(total, largest, torch.tensor([False]), plan.components),
+        )
     if isinstance(plan.domain, NonNegative | Bounded | Simplex):
         return GammaHead(prior, torch.from_numpy(stats.zero_share), plan.components)
     if plan.process == "poisson":

@@ -106,9 +106,16 @@ def run_demo(arguments: argparse.Namespace) -> None:
 
 def reproduce(arguments: argparse.Namespace) -> None:
     """Run an experiment of the paper, or what is missing of it."""
-    experiment = EXPERIMENTS[arguments.experiment](arguments.preset)
-    if arguments.runs is not None and arguments.runs < 1:
-        raise ValueError(f"--runs must be at least 1, got {arguments.runs}")
+    for option in ("runs", "epochs"):
+        given = getattr(arguments, option)
+        if given is not None and given < 1:
+            raise ValueError(f"--{option} must be at least 1, got {given}")
+    overrides: dict[str, Any] = {}
+    if arguments.epochs is not None:
+        overrides["paper_epochs"] = arguments.epochs
+    if arguments.steps is not None:
+        overrides["steps"] = _whole_numbers("--steps", arguments.steps)
+    experiment = EXPERIMENTS[arguments.experiment](arguments.preset, overrides)
     only, methods = ([name for name in text.split(",") if name] for text in (arguments.only, arguments.methods))
     runner.run(experiment, Path(arguments.out), only, methods, arguments.runs, progress=not arguments.quiet)
     print(Path(arguments.out) / "table.md")
@@ -161,6 +168,13 @@ def _lam(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
+
+
+def _whole_numbers(option: str, text: str) -> list[int]:
+    words = [word.strip() for word in text.split(",")]
+    if not all(word.isdecimal() and int(word) > 0 for word in words):
+        raise ValueError(f"{option} must be whole numbers above 0 with commas between, got {text!r}")
+    return sorted({int(word) for word in words})
 
 
 def _shortened(value: object, most: int = 100) -> str:
@@ -225,6 +239,12 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--only", default="", metavar="SETS", help="some of the data sets, with commas between")
     command.add_argument("--methods", default="", metavar="NAMES", help="some of the methods, with commas between")
     command.add_argument("--runs", type=int, metavar="N", help="fits of each cell, with different seeds")
+    command.add_argument(
+        "--epochs", type=int, metavar="N", help="the length of training of the paper's methods, instead of the preset's"
+    )
+    command.add_argument(
+        "--steps", metavar="LIST", help="steps to sample JUMP with, such as 10,20, instead of the preset's"
+    )
     command.add_argument(
         "--out", required=True, metavar="DIR", help="for records, tables and figures; what is there stays"
     )

@@ -67,9 +67,10 @@ class Count(Domain):
     name = "count"
 
     def __post_init__(self) -> None:
-        bound = np.asarray(np.inf if self.max is None else self.max, dtype=np.float64)
-        if not ((bound >= 0) & (np.isinf(bound) | (bound == np.floor(bound)))).all():
-            raise ValueError(f"Count needs a whole max (or one per column, inf for none), got {self.max}")
+        if self.max is not None:
+            bound = _keep_bound(self)
+            if not ((bound >= 0) & (np.isinf(bound) | (bound == np.floor(bound)))).all():
+                raise ValueError(f"Count needs a whole max (or one per column, inf for none), got {self.max}")
 
     def check(self, X: Matrix) -> None:
         """Whole numbers up to ``max``."""
@@ -154,8 +155,9 @@ class Bounded(Domain):
     name = "bounded"
 
     def __post_init__(self) -> None:
-        if not (np.asarray(self.max, dtype=float) > 0).all():
-            raise ValueError(f"Bounded needs a positive max, got {self.max}")
+        bound = _keep_bound(self)
+        if not ((bound > 0) & np.isfinite(bound)).all():
+            raise ValueError(f"Bounded needs a positive max, finite (or one per column), got {self.max}")
 
     def check(self, X: Matrix) -> None:
         """At most ``max``."""
@@ -164,6 +166,15 @@ class Bounded(Domain):
     def project(self, y: Tensor) -> Tensor:
         """Clipped."""
         return y.clamp(min=0).minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
+
+
+def _keep_bound(domain: Count | Bounded) -> np.ndarray:
+    """Keep a bound as a float or a tuple of floats, whatever sequence it came as."""
+    bound = np.asarray(domain.max)
+    if bound.dtype.kind not in "uif" or bound.ndim > 1:
+        raise TypeError(f"max must be a number or one per column, got {domain.max!r}")
+    object.__setattr__(domain, "max", tuple(bound.tolist()) if bound.ndim else bound.item())
+    return bound
 
 
 DOMAINS: dict[str, type[Domain]] = {kind.name: kind for kind in (NonNegative, Count, Binary, OneHot, Simplex, Bounded)}
@@ -178,7 +189,9 @@ def check_values(X: Matrix) -> None:
         lambda v: v < 0,
         "is negative. Negative values in data have no counts: shift the column, or take another model",
     )
-    bad_value(X, lambda v: v > MAX_COUNT, "is above 2^53, where float64 no longer holds every count: rescale it")
+    bad_value(
+        X, lambda v: v > np.float64(MAX_COUNT), "is above 2^53, where float64 no longer holds every count: rescale it"
+    )
 
 
 def check_at_most(X: Matrix, largest: np.ndarray, name: str) -> None:
@@ -258,20 +271,24 @@ def _infer_bound(X: Matrix) -> tuple[Count, str]:
     largest = np.asarray(X.max(axis=0).todense() if sp.issparse(X) else X.max(axis=0), dtype=np.float64).ravel()
     top = largest.max()
     shared = int((largest == top).sum())
-    if shared >= 10:
+    values = X.data if sp.issparse(X) else X
+    if shared >= 10 and _is_wall(values, top, 0):
         return Count(max=float(top)), f"whole numbers, and {shared} columns share the largest, {top:g}"
     if X.shape[1] > 64:
         return Count(), "whole numbers"
     bounds = []
     for column, high in enumerate(largest):
         values = X[:, [column]].toarray() if sp.issparse(X) else X[:, column]
-        at, before = int((values == high).sum()), int((values == high - 1).sum())
-        # At the rate at which the counts fall before the end, at²/before values would lie one beyond it.
-        wall = at >= max(5, 0.01 * X.shape[0]) and at * at >= 5 * before
-        bounds.append(float(high) if wall else np.inf)
+        bounds.append(float(high) if _is_wall(values, high, 0.01 * X.shape[0]) else np.inf)
     if not np.isfinite(bounds).any():
         return Count(), "whole numbers"
     bound = bounds[0] if len(set(bounds)) == 1 else tuple(bounds)
     return Count(
         max=bound
     ), f"whole numbers, and {int(np.isfinite(bounds).sum())} of {len(bounds)} columns end at a wall"
+
+
+def _is_wall(values: np.ndarray, top: float, least: float) -> bool:
+    """Whether counts end at ``top`` as if at a wall: at²/before values would lie one beyond, at the rate at which they fall."""
+    at, before = int((values == top).sum()), int((values == top - 1).sum())
+    return at >= max(5, least) and at * at >= 5 * before

@@ -100,7 +100,8 @@ class Generator(BaseEstimator, ABC):
         validate_data(self, X, skip_check_array=True)
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
         self._adopt(plan, constants, matrix.dtype, kind, seed, device)
-        self._train(Rows(matrix).select(np.flatnonzero(np.isnan(constants))), f"{identity}-{seed}")
+        varying = Rows(matrix).select(np.flatnonzero(np.isnan(constants)))
+        self._train(varying.scaled(1 / getattr(plan, "remainder", 1.0)), f"{identity}-{seed}")
 
     def _read(self, X: Any) -> domains.Matrix:
         matrix = as_matrix(X)
@@ -122,24 +123,29 @@ class Generator(BaseEstimator, ABC):
         if self.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
         try:
-            return torch.device(self.device)
+            device = torch.device(self.device)
         except RuntimeError as error:
             raise ValueError(f"device={self.device!r} is unknown: use 'auto', 'cpu' or 'cuda'") from error
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise ValueError(f"device={self.device!r} is not there: use device='auto' or 'cpu'")
+        return device
 
     def _check_training(self) -> None:
         one_of("lr_schedule", self.lr_schedule, ("cosine", "constant"))
         for name in ("max_updates", "batch_size", "checkpoint_every", "components", "width"):
             value = getattr(self, name, None)
-            if value is not None and (not isinstance(value, int | np.integer) or isinstance(value, bool)):
-                raise TypeError(f"{name} must be a whole number or None, got {value!r}")
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
-        if not 0 <= self.validation_fraction < 1:
-            raise ValueError(f"validation_fraction must be in [0, 1), got {self.validation_fraction}")
-        if not 0 <= self.ema < 1:
-            raise ValueError(f"ema must be in [0, 1), got {self.ema}")
-        if self.learning_rate is not None and not self.learning_rate > 0:
-            raise ValueError(f"learning_rate must be positive, got {self.learning_rate}")
+            if value is not None:
+                at_least(name, value, 1)
+        for name, high in (("validation_fraction", 1.0), ("ema", 1.0), ("learning_rate", np.inf)):
+            value = getattr(self, name)
+            if name == "learning_rate" and value is None:
+                continue
+            if not isinstance(value, int | float | np.number) or isinstance(value, bool):
+                raise TypeError(f"{name} must be a number, got {value!r}")
+            if not 0 <= value < high or (name == "learning_rate" and value == 0):
+                raise ValueError(f"{name} must be in [0, {high:g}) and learning_rate above 0, got {value}")
+        if self.checkpoint_dir is not None and Path(self.checkpoint_dir).is_file():
+            raise ValueError(f"checkpoint_dir={str(self.checkpoint_dir)!r} is a file: choose a directory")
 
     def _identity(self) -> str:
         """What decides a fit besides the data."""
@@ -226,11 +232,8 @@ class Generator(BaseEstimator, ABC):
     def sample(self, n_samples: int = 1, steps: int = 20, random_state: Any = None) -> Any:
         """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps) alone."""
         check_is_fitted(self, "plan_")
-        for name, value, least in (("n_samples", n_samples, 0), ("steps", steps, 1)):
-            if not isinstance(value, int | np.integer) or isinstance(value, bool):
-                raise TypeError(f"{name} must be a whole number, got {value!r}")
-            if value < least:
-                raise ValueError(f"{name} must be at least {least}, got {value}")
+        at_least("n_samples", n_samples, 0)
+        at_least("steps", steps, 1)
         seed = _seed(random_state)
         blocks = range(-(-n_samples // self.block_rows_))
         bar = tqdm(blocks, desc="sample", unit="block", disable=not self.progress or len(blocks) < 2)
@@ -258,7 +261,7 @@ class Generator(BaseEstimator, ABC):
         """The dtype and kind that went in."""
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
-            rows = rows.clip(limits.min, limits.max)
+            rows = np.rint(rows).clip(limits.min, limits.max)
         typed = rows.astype(self.dtype_)
         if not self.sparse_:
             return typed
@@ -297,7 +300,7 @@ class Generator(BaseEstimator, ABC):
             )
         try:
             return cls._revive(described, arrays)
-        except (KeyError, TypeError, RuntimeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
             raise storage.ModelFileError(f"{path} is damaged ({error!r}): save the model again") from error
 
     @classmethod
@@ -313,6 +316,7 @@ class Generator(BaseEstimator, ABC):
                 k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")
             }
             model.denoiser_.load_state_dict(weights)
+        at_least("block_rows", fitted["block_rows"], 1)
         model.block_rows_, model.history_ = fitted["block_rows"], fitted["history"]
         model.n_features_in_ = len(constants)
         if fitted["feature_names"]:
@@ -451,14 +455,15 @@ class JumpModel(Generator):
         rows = Rows(X)
         stats = rows.statistics()
         constant = stats.smallest == stats.largest
-        if isinstance(domain, domains.Simplex | domains.OneHot) and not constant.all():
-            constant &= stats.largest == 0
-        if belief == "composition":
-            constant &= stats.largest > 0
+        # What varies of a simplex is a simplex again, of what the constant shares leave.
+        remainder = float(1 - stats.largest[constant].sum()) if isinstance(domain, domains.Simplex) else 1.0
+        if constant.all():
+            remainder = 1.0
         varying = np.flatnonzero(~constant)
         plan = choices.choose(
-            rows.select(varying),
+            rows.select(varying).scaled(1 / remainder),
             domain,
+            X.shape[1],
             varying,
             process=process,
             belief=belief,
@@ -471,6 +476,7 @@ class JumpModel(Generator):
             width=self.width,
             reasons=reasons,
         )
+        plan.remainder = remainder
         if self.progress:
             for name, reason in reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")
@@ -508,7 +514,7 @@ class JumpModel(Generator):
         return process.encoding.lift(x)  # type: ignore[attr-defined]
 
     def _project(self, x: torch.Tensor) -> torch.Tensor:
-        return self.plan_.domain.project(x)
+        return self.plan_.domain.project(x) * self.plan_.remainder
 
     # Likelihood.
 
@@ -520,6 +526,9 @@ class JumpModel(Generator):
         seed is used, so that the answer is the same every time.
         """
         check_is_fitted(self, "plan_")
+        steps = SCORE_STEPS if steps is None else steps
+        at_least("steps", steps, 1)
+        at_least("draws", draws, 1)
         matrix = self._read(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         plan = self.plan_
@@ -532,7 +541,7 @@ class JumpModel(Generator):
         bound = np.asarray(getattr(plan.domain, "max", None) or np.inf, dtype=float)
         for block, start in enumerate(range(0, rows.count, self.block_rows_)):
             x = rows.take(np.arange(start, min(start + self.block_rows_, rows.count)))
-            free = x[:, ~fixed]
+            free = x[:, ~fixed] / plan.remainder
             possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & (free.numpy() <= bound).all(1)
             if not possible.any():
                 continue
@@ -540,14 +549,24 @@ class JumpModel(Generator):
             total = torch.zeros(len(free), dtype=torch.float64, device=self.device_)
             for draw in range(draws if self.denoiser_ is not None else 0):
                 generator = seeded(self.device_, seed, block, draw)
-                times = self.process_.grid(steps or SCORE_STEPS).to(self.device_)
+                times = self.process_.grid(steps).to(self.device_)
                 total += lower_bound(self.process_, self.denoiser_, free, times, generator) / draws
-            scores[start : start + len(x)][possible] = total.cpu().numpy()
+            # A density of shares of the remainder is one of shares of the whole, divided by its volume.
+            interior = 0 if plan.remainder == 1 else (free.max(1).values < 1).double() * (free.shape[1] - 1)
+            scores[start : start + len(x)][possible] = (total - interior * np.log(plan.remainder)).cpu().numpy()
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of :meth:`score_samples`."""
         return float(self.score_samples(X).mean())
+
+
+def at_least(name: str, value: Any, least: int) -> None:
+    """Raise unless ``value`` is a whole number of at least ``least``."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
 def default_batch_size(rows: Rows) -> int:

@@ -1,6 +1,10 @@
-"""Property tests draw the same examples every time, however slow the machine."""
+"""One thread, which is fastest for what is small; and property tests draw the same examples every time, however slow the machine."""
 
-from hypothesis import settings
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for the processes that tests start
+
+from hypothesis import settings  # noqa: E402
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")

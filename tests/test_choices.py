@@ -21,8 +21,9 @@ def resolve(X, **options):
     process = choices.choose_process("auto", domain, "auto", reasons)
     belief = choices.choose_belief("auto", domain, process, matrix.shape[1], reasons)
     defaults = {"lam": "auto", "components": 2, "objective": "auto", "decode": "auto", "schedule": "linear-beta"}
-    return choices.choose(Rows(matrix), domain, np.arange(matrix.shape[1]), process=process, belief=belief, network="mlp",
-                          width=None, reasons=reasons, **(defaults | options))  # fmt: skip
+    columns = matrix.shape[1]
+    made = {"process": process, "belief": belief, "network": "mlp", "width": None, "reasons": reasons}
+    return choices.choose(Rows(matrix), domain, columns, np.arange(columns), **(made | defaults | options))
 
 
 def test_digits_are_bounded_counts_in_columns():

@@ -48,12 +48,17 @@ def _objects_to_numbers(matrix: np.ndarray) -> np.ndarray:
                 f"X{list(place)} = {value!r} is not a number (float() argument must be a string or a real number): "
                 "encode or drop such columns first"
             )
+        if isinstance(value, int) and abs(value) > 2**53:
+            raise ValueError(
+                f"X{list(place)} = {value} is above 2^53, where float64 no longer holds every count: rescale it"
+            )
     return matrix.astype(np.float64)
 
 
 def fingerprint(X: Matrix, *described: str) -> str:
     """A digest of the data and of what else decides a fit."""
     digest = hashlib.blake2b(digest_size=16)
+    digest.update(str(X.shape).encode())
     arrays = (X.indptr, X.indices, X.data) if sp.issparse(X) else (np.ascontiguousarray(X),)
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
@@ -99,6 +104,10 @@ class Rows:
     def select(self, columns: np.ndarray) -> Rows:
         """The same rows with the given columns only."""
         return self if len(columns) == self.columns else Rows(self.matrix[:, columns])
+
+    def scaled(self, factor: float) -> Rows:
+        """The same rows times a number."""
+        return self if factor == 1 else Rows(self.matrix * factor)
 
     def nonzeros(self) -> tuple[np.ndarray, np.ndarray]:
         """(column, value) of every non-zero."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
+import time
 import tomllib
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,11 @@ from countjump.atomic import write_atomically
 
 Record = dict[str, Any]
 RESULTS = "results.json"
+KEY = ("dataset", "method", "run", "steps")
+"""What tells records apart."""
+
+REPORT_EVERY = 60.0
+"""Seconds between two drawings of tables and figures while cells are run."""
 
 
 @dataclass(frozen=True)
@@ -38,16 +47,20 @@ class Experiment(ABC):
 
     name: str
 
-    def __init__(self, preset: str) -> None:
+    def __init__(self, preset: str, overrides: Mapping[str, Any] | None = None) -> None:
         self.recipe = recipe(self.name)
         presets = self.recipe["presets"]
         if preset not in presets:
             raise ValueError(f"preset {preset!r} is unknown: use one of {', '.join(presets)}")
-        self.settings: dict[str, Any] = presets[preset]
+        self.settings: dict[str, Any] = presets[preset] | dict(overrides or {})
 
     @abstractmethod
     def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
         """What there is to run."""
+
+    @abstractmethod
+    def check(self, records: list[Record]) -> None:
+        """Raise ValueError if records were made with settings that cannot stand beside these."""
 
     @abstractmethod
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
@@ -68,7 +81,7 @@ def pick(what: str, chosen: list[str], known: list[str]) -> list[str]:
     for name in chosen:
         if name not in known:
             raise ValueError(f"{what} {name!r} is unknown: use some of {', '.join(known)}")
-    return chosen or known
+    return list(dict.fromkeys(chosen)) or known
 
 
 def read_records(out: Path) -> list[Record]:
@@ -78,27 +91,40 @@ def read_records(out: Path) -> list[Record]:
         return []
     try:
         records = json.loads(path.read_text(encoding="utf-8"))
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}): delete it, or choose another directory") from error
-    if not isinstance(records, list):
-        raise ValueError(f"{path} is not a list of records: choose another directory")
+    if not isinstance(records, list) or not all(isinstance(r, dict) and r.keys() >= set(KEY) for r in records):
+        raise ValueError(f"{path} is not a list of records: delete it, or choose another directory")
     return records
+
+
+def write_records(out: Path, records: list[Record]) -> None:
+    """All of them, a line each, as strict JSON: NaN is an error."""
+    try:
+        content = "[\n" + ",\n".join(json.dumps(record, allow_nan=False) for record in records) + "\n]\n"
+    except ValueError as error:
+        raise ValueError(f"a result is not a finite number ({error}): the model's samples must be looked at") from error
+    write_atomically(out / RESULTS, content.encode())
 
 
 def run(
     experiment: Experiment, out: Path, only: list[str], methods: list[str], runs: int | None, progress: bool = True
 ) -> None:
-    """Run what is missing in ``out``, then write tables and figures."""
+    """Run what is missing in ``out``, and write tables and figures: now and then, and at the end."""
     records = read_records(out)
+    experiment.check(records)
     cells = experiment.cells(only, methods, runs)
     todo = [cell for cell in cells if cell.missing(records)]
+    drawn = time.monotonic()
     for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):
         checkpoint = out / "checkpoints" / f"{cell.dataset}-{cell.method}-{cell.run}"
         new = experiment.run(Cell(cell.dataset, cell.method, cell.run, cell.missing(records)), checkpoint)
         records = [*read_records(out), *new]
-        content = "[\n" + ",\n".join(json.dumps(record) for record in records) + "\n]\n"
-        write_atomically(out / RESULTS, content.encode())
-        for leftover in checkpoint.glob("*"):
-            leftover.unlink()
-        experiment.report(records, out)
+        write_records(out, records)
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        with suppress(OSError):
+            checkpoint.parent.rmdir()
+        if time.monotonic() - drawn > REPORT_EVERY:
+            experiment.report(records, out)
+            drawn = time.monotonic()
     experiment.report(records, out)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +36,17 @@ SETS: dict[str, Draw] = {
 """The paper's sets: Nbinom(r, p) counts failures at success probability p; Gamma(shape, rate)."""
 
 METHODS = ("jump", "jump-paper", "ddpm", "d3pm-uniform", "d3pm-gauss")
+PAPER_KEYS = {method: method.removesuffix("-paper") for method in METHODS}
+"""The names of the paper's numbers in the recipe."""
+
 PAPER_STEPS = 100
 WIDTH, BATCH, RATE = 128, 1000, 1e-3
 """Of the paper's experiments: hidden units, rows per update, Adam's rate."""
 
 QUANTILES = (0.99, 0.999)
 BINS = 60
+SHOWN = (0.95, 0.999)
+"""Figure 2 shows a set up to three times its first quantile, and no further than the second."""
 
 
 class Univariate(Experiment):
@@ -48,35 +55,53 @@ class Univariate(Experiment):
     name = "univariate"
 
     def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
-        """Every set by every method; D3PM on the discrete sets only, one number of steps for the paper's methods."""
-        cells = []
-        for dataset in pick("set", only, list(SETS)):
-            for method in pick("method", methods, list(METHODS)) if methods else self.settings["methods"]:
-                if method.startswith("d3pm") and not self.recipe["sets"][dataset]["discrete"]:
-                    continue
-                steps = self.settings["steps"] if method in ("jump", "jump-paper") else [PAPER_STEPS]
-                if method == "jump-paper" and PAPER_STEPS not in steps:
-                    steps = [*steps, PAPER_STEPS]
-                cells += [Cell(dataset, method, run, tuple(steps)) for run in range(runs or self.settings["runs"])]
+        """Every set by every method; D3PM on the discrete sets only, one number of steps for the baselines."""
+        paper_steps: int = self.settings.get("paper_steps", PAPER_STEPS)
+        steps = {"jump": self.settings["steps"], "jump-paper": sorted({*self.settings["steps"], paper_steps})}
+        chosen = pick("method", methods, list(METHODS)) if methods else self.settings["methods"]
+        cells = [
+            Cell(dataset, method, run, tuple(steps.get(method, [paper_steps])))
+            for dataset in pick("set", only, list(SETS))
+            for method in chosen
+            if self.recipe["sets"][dataset]["discrete"] or not method.startswith("d3pm")
+            for run in range(runs or self.settings["runs"])
+        ]
+        if not cells:
+            raise ValueError(f"nothing to run: {', '.join(chosen)} need discrete sets, and {', '.join(only)} are not")
         return cells
+
+    def check(self, records: list[Record]) -> None:
+        """Records of samples of another size have another floor."""
+        sizes = {record.get("rows", 0) for record in records} - {self.settings["rows"]}
+        if sizes:
+            raise ValueError(
+                f"the records there are of {min(sizes)} rows, and this preset's of {self.settings['rows']}: "
+                "choose another directory"
+            )
 
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
         """Fit once, sample with every number of steps."""
-        rows, pairs = self.settings["rows"], self.settings["pairs"]
+        rows = self.settings["rows"]
         seed = 1000 * list(SETS).index(cell.dataset) + cell.run
         x = SETS[cell.dataset](np.random.default_rng([seed, 0]), rows)
-        floors = floor(lambda g: SETS[cell.dataset](g, rows), pairs)
-        floors_log1p = floor(lambda g: np.log1p(SETS[cell.dataset](g, rows)), pairs)
+        floors, floors_log1p = _floors(cell.dataset, rows, self.settings["pairs"])
         model, data = self._model(cell, x, seed)
         model.set_params(checkpoint_dir=checkpoint)
+        resumed = checkpoint.exists()
         start = time.perf_counter()
         model.fit(data[:, None])
         seconds_fit = time.perf_counter() - start
-        edges = np.linspace(0, float(np.quantile(x, 0.995)), BINS + 1)
+        updates = model.history_[-1]["update"]
+        # What was resumed took longer than was measured.
+        said = {"resumed": True} if resumed else {}
+        if cell.method != "jump":
+            said["epochs"] = round(updates / _updates_per_epoch(rows), 2)
+        edges = _edges(x, self.recipe["sets"][cell.dataset]["discrete"])
         records = []
         for steps in cell.steps:
             start = time.perf_counter()
             y = model.sample(rows, steps=steps, random_state=seed).ravel()
+            seconds_sample = time.perf_counter() - start
             records.append(
                 {
                     "dataset": cell.dataset,
@@ -89,8 +114,9 @@ class Univariate(Experiment):
                     "w1_log1p": w1(np.log1p(x), np.log1p(y)),
                     "floor_log1p": floors_log1p.mean(),
                     "seconds_fit": round(seconds_fit, 2),
-                    "seconds_sample": round(time.perf_counter() - start, 3),
-                    "updates": model.history_[-1]["update"],
+                    "seconds_sample": round(seconds_sample, 3),
+                    "updates": updates,
+                    **said,
                     "floor_sd": floors.std(),
                     "floor_log1p_sd": floors_log1p.std(),
                     "rows": rows,
@@ -107,8 +133,9 @@ class Univariate(Experiment):
         common: dict[str, Any] = {"width": WIDTH, "random_state": seed, "progress": False}
         if cell.method == "jump":
             return JumpModel(max_updates=updates, **common), x
-        epochs = self.settings["paper_epochs"] * max(len(x) // BATCH, 1)
-        paper = common | {"batch_size": BATCH, "learning_rate": RATE, "max_updates": updates or epochs}
+        if "paper_epochs" in self.settings:
+            updates = self.settings["paper_epochs"] * _updates_per_epoch(len(x))
+        paper = common | {"batch_size": BATCH, "learning_rate": RATE, "max_updates": updates}
         if cell.method == "jump-paper":
             lam = float(self.recipe["sets"][cell.dataset]["lam"])
             domain = "count" if self.recipe["sets"][cell.dataset]["discrete"] else NonNegative()
@@ -132,6 +159,27 @@ class Univariate(Experiment):
         write_atomically(out / "steps.png", png(steps_against_error(_curves(records))))
 
 
+def _updates_per_epoch(rows: int) -> int:
+    return max(rows // BATCH, 1)
+
+
+@cache
+def _floors(dataset: str, rows: int, pairs: int) -> tuple[np.ndarray, np.ndarray]:
+    """Of the values, and of log1p of them: the same for every method and run."""
+    draw = SETS[dataset]
+    return floor(lambda g: draw(g, rows), pairs), floor(lambda g: np.log1p(draw(g, rows)), pairs)
+
+
+def _edges(x: np.ndarray, discrete: bool) -> np.ndarray:
+    """Bins of one width up to where the tail begins; each holds as many whole numbers as the others."""
+    bulk, top = np.quantile(x, SHOWN)
+    top = float(min(top, 3 * bulk))
+    if not discrete:
+        return np.linspace(0, top, BINS + 1)
+    width = max(math.ceil((top + 1) / BINS), 1)
+    return np.arange(-0.5, top + width, width)
+
+
 def _histogram(edges: np.ndarray, x: np.ndarray, y: np.ndarray) -> dict[str, list[float]]:
     """Shares of both samples in the same bins."""
     shares = [(np.histogram(v, edges)[0] / len(v)).round(6).tolist() for v in (x, y)]
@@ -146,62 +194,119 @@ def mean_of(records: list[Record], field: str, **where: Any) -> tuple[float, flo
 
 def table(records: list[Record], sets: dict[str, Any]) -> str:
     """Our numbers beside the paper's, as Markdown; W1, its floor, and their ratio."""
-    methods = [("jump", 10), ("jump", 20), *((m, PAPER_STEPS) for m in METHODS[1:])]
-    shown = [(m, s) for m, s in methods if any(r["method"] == m and r["steps"] == s for r in records)]
-    head = ["set", "floor", *(f"{m} ({s} steps)" for m, s in shown), "paper's JUMP", "paper's DDPM"]
+    shown = _shown(records)
+    # The paper's number stands after the last column of its method.
+    last = {PAPER_KEYS[method]: (method, steps) for method, steps in shown}
+    head = ["set", "floor"]
+    for method, steps in shown:
+        head.append(f"{method}, {steps} steps")
+        head += [f"paper: {name}" for name, column in last.items() if column == (method, steps)]
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name in SETS:
-        base = mean_of(records, "floor", dataset=name)
-        if base is None:
+        base, spread = (mean_of(records, field, dataset=name) for field in ("floor", "floor_sd"))
+        if base is None or spread is None:
             continue
         unit = 100 if name in ("Uniform", "Beta05", "Beta2") else 1
-        cells = [f"{name}{' (×100)' if unit == 100 else ''}", f"{unit * base[0]:.3g}"]
+        cells = [f"{name}{' (×100)' if unit == 100 else ''}", _plus_minus(unit, base[0], spread[0])]
         for method, steps in shown:
             got = mean_of(records, "w1", dataset=name, method=method, steps=steps)
-            cells.append(
-                ""
-                if got is None
-                else f"{unit * got[0]:.3g} ± {unit * got[1]:.2g} ({got[0] / base[0]:.2f} ×, n = {got[2]})"
-            )
-        paper = sets[name]["paper"]
-        cells += [f"{unit * paper[m][0]:.3g} ± {unit * paper[m][1]:.2g}" for m in ("jump", "ddpm")]
+            cells.append("" if got is None else f"{_plus_minus(unit, *got[:2])} ({got[0] / base[0]:.2f}×)")
+            paper = sets[name]["paper"]
+            cells += [
+                _plus_minus(unit, *paper[key]) if key in paper else ""
+                for key, column in last.items()
+                if column == (method, steps)
+            ]
         lines.append("| " + " | ".join(cells) + " |")
-    lines += ["", "W1 to the training values, mean ± standard deviation over n runs, and its ratio to the floor.", ""]
-    return "\n".join([*lines, *_log_table(records, shown)])
+    lines += [
+        "",
+        "W1 to the training values: mean ± standard deviation over the runs; in brackets, its ratio to the floor.",
+    ]
+    return "\n".join([*lines, "", *_lengths(records), "", *_log_table(records, shown), *_tails(records, shown), ""])
+
+
+def _shown(records: list[Record]) -> list[tuple[str, int]]:
+    """The columns of the table: ``jump`` with 10 and 20 steps where there are such records, the others with their most."""
+    shown = []
+    for method in METHODS:
+        steps = sorted({r["steps"] for r in records if r["method"] == method})
+        few = [s for s in steps if s in (10, 20)] if method == "jump" else []
+        shown += [(method, s) for s in few or steps[-1:]]
+    return shown
+
+
+def _plus_minus(unit: int, mean: float, spread: float) -> str:
+    return f"{unit * mean:.3g}" + (f" ± {unit * spread:.2g}" if spread else "")
+
+
+def _lengths(records: list[Record]) -> list[str]:
+    """How many runs there are of each method, and how long they were trained."""
+    lines = []
+    for method in METHODS:
+        mine = [r for r in records if r["method"] == method]
+        if not mine:
+            continue
+        runs = _range([len({r["run"] for r in mine if r["dataset"] == d}) for d in {r["dataset"] for r in mine}])
+        epochs = _range([r["epochs"] for r in mine if "epochs" in r])
+        lines.append(
+            f"- {method}: {runs} {'run' if runs == '1' else 'runs'} of each set, {_range([r['updates'] for r in mine])} updates"
+            + (f" ({epochs} epochs)" if epochs else "")
+            + f", fitted in {_range([round(r['seconds_fit']) for r in mine])} s"
+        )
+    return lines
+
+
+def _range(numbers: list[float]) -> str:
+    """From the smallest to the largest.
+
+    >>> _range([3, 1]), _range([2, 2])
+    ('1 to 3', '2')
+    """
+    return " to ".join(dict.fromkeys(f"{end(numbers):,.10g}" for end in (min, max))) if numbers else ""
 
 
 def _log_table(records: list[Record], shown: list[tuple[str, int]]) -> list[str]:
-    """The ratios on log1p values, and the tails of the half-Cauchy, which has no mean."""
-    lines = ["On log1p values, the ratio to the floor:", ""]
-    head = ["set", *(f"{m} ({s} steps)" for m, s in shown)]
-    lines += ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    """The same on log1p values."""
+    head = ["set", "floor", *(f"{m}, {s} steps" for m, s in shown)]
+    lines = ["On log1p values:", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     for name in SETS:
         base = mean_of(records, "floor_log1p", dataset=name)
         if base is None:
             continue
-        got = [mean_of(records, "w1_log1p", dataset=name, method=m, steps=s) for m, s in shown]
-        lines.append(f"| {name} | " + " | ".join("" if g is None else f"{g[0] / base[0]:.2f}" for g in got) + " |")
+        cells = [name, f"{base[0]:.3g}"]
+        for method, steps in shown:
+            got = mean_of(records, "w1_log1p", dataset=name, method=method, steps=steps)
+            cells.append("" if got is None else f"{got[0]:.3g} ({got[0] / base[0]:.2f}×)")
+        lines.append("| " + " | ".join(cells) + " |")
+    return lines
+
+
+def _tails(records: list[Record], shown: list[tuple[str, int]]) -> list[str]:
+    """The tails of the half-Cauchy, which has no mean."""
+    lines = [
+        "",
+        "| HalfCauchy, error of |" + "".join(f" {m}, {s} steps |" for m, s in shown),
+        "|---" * (len(shown) + 1) + "|",
+    ]
     tails = [r for r in records if r["dataset"] == "HalfCauchy"]
     for quantile in map(str, QUANTILES):
-        for method, steps in shown:
-            errors = [r["quantiles"][quantile][1] / r["quantiles"][quantile][0] - 1 for r in tails
-                      if (r["method"], r["steps"]) == (method, steps)]  # fmt: skip
-            if errors:
-                lines += [
-                    "",
-                    f"HalfCauchy, quantile {quantile}, {method} ({steps} steps): {100 * np.mean(errors):+.1f} %",
-                ]
-    return [*lines, ""]
+        cells = []
+        for column in shown:
+            pairs = [r["quantiles"][quantile] for r in tails if (r["method"], r["steps"]) == column]
+            cells.append(f"{np.mean([100 * (y / x - 1) for x, y in pairs]):+.1f} %" if pairs else "")
+        lines.append(f"| its {quantile} quantile | " + " | ".join(cells) + " |")
+    return lines if tails else []
 
 
 def _panels(records: list[Record]) -> dict[str, dict[str, Any]]:
     """For every set: the true histogram, and those of JUMP and DDPM (the first run of each)."""
     panels: dict[str, dict[str, Any]] = {}
     for name in SETS:
-        for method, steps in (("jump", 20), ("jump", 10), ("ddpm", PAPER_STEPS)):
+        # The steps of the table, the most of them first; the first run.
+        for method, steps in reversed(_shown(records)):
             found = [r for r in records if (r["dataset"], r["method"], r["steps"]) == (name, method, steps)]
-            if found and method not in panels.get(name, {}):
-                histogram = found[0]["histogram"]
+            if method in ("jump", "ddpm") and found and method not in panels.get(name, {}):
+                histogram = min(found, key=lambda r: r["run"])["histogram"]
                 panel = panels.setdefault(name, {"edges": histogram["edges"], "true": histogram["true"]})
                 panel[method] = histogram["generated"]
     return panels

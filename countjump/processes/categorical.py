@@ -24,7 +24,7 @@ from countjump.processes.base import Denoise, Process, Step
 from countjump.schedules import Schedule
 
 ENTRIES = 2**22
-"""Probabilities held at once while sampling."""
+"""Probabilities held at once while sampling and scoring."""
 
 _TINY = 1e-30
 
@@ -33,26 +33,41 @@ _TINY = 1e-30
 class Categorical(Law):
     """P(k) = softmax(logits)_k for the states k = 0 … K − 1 along the last axis.
 
+    Tables over K states are large, so that :meth:`rows` copies none: row i has the logits of ``kind`` i.
+
     >>> law = Categorical(torch.tensor([[0.0, -torch.inf, 0.0]]))
     >>> law.log_prob(torch.tensor([2.0])), law.mean
     (tensor([-0.6931]), tensor([1.]))
     """
 
     logits: Tensor
+    kind: Tensor | None = None
+
+    @property
+    def each(self) -> Tensor:
+        """The logits of every row."""
+        return self.logits if self.kind is None else self.logits[self.kind]
+
+    def rows(self, index: Tensor) -> Categorical:
+        """See :meth:`Law.rows`."""
+        if self.kind is not None:
+            return Categorical(self.logits, self.kind[index])
+        return Categorical(self.logits, index if len(self.logits) > 1 else torch.zeros_like(index))
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """Draw states."""
-        return draw_category(self.logits, generator).double()
+        return draw_category(self.each, generator).double()
 
     def log_prob(self, value: Tensor) -> Tensor:
         """Minus infinity for a state that cannot be."""
-        return self.logits.log_softmax(-1).take_along_dim(value.long()[..., None], -1).squeeze(-1)
+        return self.each.log_softmax(-1).take_along_dim(value.long()[..., None], -1).squeeze(-1)
 
     @property
     def mean(self) -> Tensor:
         """Σ_k k P(k)."""
         states = torch.arange(self.logits.shape[-1], dtype=self.logits.dtype, device=self.logits.device)
-        return self.logits.softmax(-1) @ states
+        mean = self.logits.softmax(-1) @ states
+        return mean if self.kind is None else mean[self.kind]
 
 
 class Transition(ABC):
@@ -165,20 +180,32 @@ class CategoricalDiffusion(Process):
 
     def backward(self, z: Tensor, prediction: Product, s: Tensor, t: Tensor) -> Product:
         """p(z_s given z_t) ∝ (p̃ Q_s|0)(·) Q_t|s(·, z_t); at s = 0, what is believed of x_0."""
-        weights = prediction.entries.logits.double().softmax(-1)  # type: ignore[attr-defined]
-        return _normalised(self.transition.carry(weights, self._kept(s)) * self.transition.reach(z, self._kept(t, s)))
+        return _normalised(self._weigh(z, prediction, s, t))
+
+    def divergence(self, z: Tensor, x: Tensor, prediction: Product, s: Tensor, t: Tensor) -> Tensor:
+        """KL(q(z_s given z_t, x_0) ‖ p(z_s given z_t)), one number per row; at s = 0 it is −ln p(x_0 given z_t)."""
+        q, p = self.posterior(z, x, s, t), self.backward(z, prediction, s, t)
+        log_q, log_p = (law.entries.logits.log_softmax(-1) for law in (q, p))  # type: ignore[attr-defined]
+        return torch.where(log_q > -torch.inf, log_q.exp() * (log_q - log_p), 0.0).flatten(1).sum(1)
 
     def loss(self, x: Tensor, z: Tensor, t: Tensor, prediction: Product, generator: torch.Generator) -> Tensor:
         """−ln p̂(x_0), per column: it bounds the divergence of every step's law from its posterior, whatever s."""
-        log_weights = prediction.entries.logits  # type: ignore[attr-defined]
+        log_weights = prediction.entries.each  # type: ignore[attr-defined]
         belief = Product(Categorical(log_weights + self.transition.reach(z, self._kept(t)).log()))
         return -belief.log_prob(x) / self.columns
 
     def step(self, z: Tensor, prediction: Product, t: Tensor, s: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw from :meth:`backward`, some rows at a time: laws over K states are large."""
-        size = max(ENTRIES // (self.columns * self.transition.states), 1)
-        pieces = torch.arange(len(z), device=z.device).split(size)
-        return torch.cat([self.backward(z[i], prediction.rows(i), s[i], t[i]).sample(generator) for i in pieces])
+        """Draw from :meth:`backward`, with one table for all rows that are alike, and some tables at a time."""
+        height = torch.rand(z.shape, dtype=torch.float64, device=z.device, generator=generator)
+        first, kind = _alike(prediction, torch.cat([z, t, s], 1))
+        drawn = torch.empty_like(height)
+        size = self.rows_at_once
+        for start in range(0, len(first), size):
+            some = first[start : start + size]
+            mine = slice(None) if len(first) <= size else (kind // size == start // size).nonzero().squeeze(1)
+            cumulative = self._weigh(z[some], prediction.rows(some), s[some], t[some]).cumsum(-1)
+            drawn[mine] = _climb(cumulative, kind[mine] - start, height[mine]).double()
+        return drawn
 
     def finish(self, z: Tensor, before: Step, denoise: Denoise, generator: torch.Generator) -> Tensor:
         """z_0 is x_0."""
@@ -194,6 +221,16 @@ class CategoricalDiffusion(Process):
         """Even steps of t."""
         return self.schedule.grid(steps)
 
+    @property
+    def rows_at_once(self) -> int:
+        """How many rows' laws are held at once: ENTRIES probabilities."""
+        return max(ENTRIES // (self.columns * self.transition.states), 1)
+
+    def _weigh(self, z: Tensor, prediction: Product, s: Tensor, t: Tensor) -> Tensor:
+        """What :meth:`backward` normalises."""
+        weights = prediction.entries.each.double().softmax(-1)  # type: ignore[attr-defined]
+        return self.transition.carry(weights, self._kept(s)) * self.transition.reach(z, self._kept(t, s))
+
     def _kept(self, t: Tensor, s: Tensor | None = None) -> Tensor:
         """α_t, or α_t/α_s, shaped (B, 1, 1)."""
         alpha = self.schedule.alpha(t)
@@ -202,3 +239,31 @@ class CategoricalDiffusion(Process):
 
 def _normalised(weights: Tensor) -> Product:
     return Product(Categorical(weights.log()))
+
+
+def _alike(prediction: Product, given: Tensor) -> tuple[Tensor, Tensor]:
+    """A row of each kind that shares one prediction, and the kind of every row; rows of a kind that differ in what is
+    ``given`` besides (B, …) make every row its own kind."""
+    kind = prediction.entries.kind  # type: ignore[attr-defined]
+    every = torch.arange(len(given), device=given.device)
+    if kind is None:
+        return every, every
+    first = every.new_zeros(len(prediction.entries.logits)).scatter_(0, kind, every)  # type: ignore[attr-defined]
+    return (first, kind) if torch.equal(given[first[kind]], given) else (every, every)
+
+
+def _climb(cumulative: Tensor, row: Tensor, height: Tensor) -> Tensor:
+    """The state whose share of the cumulative weights (U, D, K) of its row (B,) holds the ``height`` (B, D) in [0, 1).
+
+    A binary search: no table is made for every one of the B rows.
+    """
+    columns, states = cumulative.shape[1:]
+    start = (row[:, None] * columns + torch.arange(columns, device=row.device)) * states
+    table = cumulative.flatten()
+    height = height * table[start + states - 1]
+    state = torch.zeros_like(start)
+    for power in reversed(range((states - 1).bit_length())):
+        above = state + 2**power
+        passed = (above < states) & (table[start + above.clamp(max=states) - 1] <= height)
+        state = torch.where(passed, above, state)
+    return state
