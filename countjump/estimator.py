@@ -136,14 +136,16 @@ class Generator(BaseEstimator, ABC):
             value = getattr(self, name, None)
             if value is not None:
                 at_least(name, value, 1)
-        for name, high in (("validation_fraction", 1.0), ("ema", 1.0), ("learning_rate", np.inf)):
+        for name in ("validation_fraction", "ema", "learning_rate"):
             value = getattr(self, name)
             if name == "learning_rate" and value is None:
                 continue
             if not isinstance(value, int | float | np.number) or isinstance(value, bool):
                 raise TypeError(f"{name} must be a number, got {value!r}")
-            if not 0 <= value < high or (name == "learning_rate" and value == 0):
-                raise ValueError(f"{name} must be in [0, {high:g}) and learning_rate above 0, got {value}")
+            if name == "learning_rate" and not 0 < value < np.inf:
+                raise ValueError(f"learning_rate must be positive, got {value}")
+            if name != "learning_rate" and not 0 <= value < 1:
+                raise ValueError(f"{name} must be in [0, 1), got {value}")
         if self.checkpoint_dir is not None and Path(self.checkpoint_dir).is_file():
             raise ValueError(f"checkpoint_dir={str(self.checkpoint_dir)!r} is a file: choose a directory")
 
@@ -174,7 +176,7 @@ class Generator(BaseEstimator, ABC):
                 self.process_, denoiser = self._build(plan)
             self.denoiser_ = denoiser.to(device).eval()
         columns = int(np.isnan(constants).sum())
-        self.block_rows_ = 8192 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
+        self.block_rows_ = 16384 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
 
     def _train(self, rows: Rows, identity: str) -> None:
         if self.denoiser_ is None:

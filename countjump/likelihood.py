@@ -3,15 +3,21 @@
 For binomial JUMP  ln P(x_0) ≥ −B(x_0), and for a randomised z_0
 ln p(x_0) ≥ E_q(z_0 given x_0)[ ln p(x_0 given z_0) − ln q(z_0 given x_0) − B(z_0) ], where, with n = z_0 − z_t and p the share of
 it that is back by s, B(z_0) = Σ over the steps of E[ ln Bin(z_s − z_t; n, p) − ln belief.thin(p)(z_s − z_t) ].
+
+For categorical diffusion  ln P(x_0) ≥ −Σ over the steps of E KL(q(z_s given z_t, x_0) ‖ p(z_s given z_t)), the last of which, at
+s = 0, is −ln p(x_0 given z_t); at t = 1 both begin with the same uniform law.
 """
 
 from __future__ import annotations
+
+import itertools
 
 import torch
 from torch import Tensor
 
 from countjump.laws import Binomial, Product
-from countjump.processes.base import Denoise
+from countjump.processes.base import Denoise, distinct_rows
+from countjump.processes.categorical import CategoricalDiffusion
 from countjump.processes.jump import Jump
 
 
@@ -37,3 +43,22 @@ def lower_bound(process: Jump, denoise: Denoise, x: Tensor, times: Tensor, gener
         bound += belief.missing.thin(kept).log_prob(z_s - z_t) - Product(entries).log_prob(z_s - z_t)
         z_s = z_t
     return bound
+
+
+@torch.no_grad()
+def categorical_bound(
+    process: CategoricalDiffusion, denoise: Denoise, x: Tensor, times: Tensor, generator: torch.Generator
+) -> Tensor:
+    """One Monte Carlo draw of D3PM's bound for data rows x (B, D), down the given times: of z_t, anew at every time."""
+
+    def divergences(x: Tensor) -> Tensor:
+        total = x.new_zeros(len(x))
+        for t, s in itertools.pairwise(times):
+            z = process.corrupt(x, t.expand(len(x), 1), generator)
+            first, kind = distinct_rows(torch.cat([z, x], 1))
+            prediction = denoise(z[first], t[None], torch.zeros_like(first))
+            s, t = s.expand(len(first), 1), t.expand(len(first), 1)
+            total += process.divergence(z[first], x[first], prediction, s, t)[kind]
+        return total
+
+    return -torch.cat([divergences(some) for some in x.split(process.rows_at_once)])

@@ -1,10 +1,10 @@
-"""One thread, which is fastest for what is small; and property tests draw the same examples every time, however slow the machine."""
+"""One thread, fastest for what is small; and property tests draw the same examples every time, however slow the machine."""
 
 import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for the processes that tests start
 
-from hypothesis import settings  # noqa: E402
+from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")

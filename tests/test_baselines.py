@@ -66,6 +66,8 @@ def test_save_and_load(model: Baseline, tmp_path: Path) -> None:
     loaded = type(model).load(tmp_path / "model")
     assert loaded.get_params() == model.get_params()
     assert np.array_equal(loaded.sample(50, steps=4, random_state=5), model.sample(50, steps=4, random_state=5))
+    if isinstance(model, D3PM):
+        assert np.array_equal(loaded.score_samples(X[:20], steps=4), model.score_samples(X[:20], steps=4))
     other = D3PM if isinstance(model, DDPM) else DDPM
     with pytest.raises(ModelFileError, match=f"holds a {type(model).__name__}"):
         other.load(tmp_path / "model")
@@ -163,6 +165,73 @@ def test_d3pm_states() -> None:
         D3PM(states=0).fit(X)
     with pytest.raises(TypeError, match=r"states must be a whole number"):
         D3PM(states=7.5).fit(X)
+
+
+@pytest.mark.parametrize("transition", ["uniform", "gaussian"])
+def test_d3pm_probabilities_by_the_bound_add_up_to_almost_one(transition: str) -> None:
+    rng = np.random.default_rng(0)
+    first = rng.choice(3, 3000, p=[0.5, 0.2, 0.3])
+    rows = np.stack([first, np.full(3000, 2), np.where(rng.random(3000) < 0.7, first, 0)], 1)
+    model = D3PM(transition, **QUICK, max_updates=400).fit(rows)
+    support = np.array([[a, 2, b] for a in range(3) for b in range(3)])
+    draws = 1000  # by repeated rows, which share their evaluations
+    bound = model.score_samples(np.repeat(support, draws, 0), steps=20).reshape(9, draws).mean(1)
+    assert 0.85 < np.exp(bound).sum() <= 1.01
+    frequency = (rows[:, None] == support).all(2).mean(0)
+    seen = frequency > 0
+    assert 0 < (frequency * (np.log(np.where(seen, frequency, 1)) - bound)).sum() < 0.1
+    assert bound[~seen].max() < -3
+
+
+def test_d3pm_scores_repeat_and_average() -> None:
+    model = D3PM(**QUICK, max_updates=20).fit(X)
+    scores = model.score_samples(X[:50])
+    assert scores.shape == (50,)
+    assert np.isfinite(scores).all()
+    assert np.array_equal(scores, model.score_samples(X[:50]))
+    assert np.array_equal(scores, model.score_samples(sp.csr_matrix(X[:50])))
+    assert model.score(X[:50]) == scores.mean()
+    seeded = [model.score_samples(X[:50], steps=5, random_state=seed) for seed in (1, 1, 2)]
+    assert np.array_equal(seeded[0], seeded[1])
+    assert not np.array_equal(seeded[0], seeded[2])
+    spread = [
+        np.std([model.score_samples(X[:50], steps=5, draws=n, random_state=seed) for seed in range(6)], 0).mean()
+        for n in (1, 9)
+    ]
+    assert spread[1] < 0.5 * spread[0]
+
+
+def test_d3pm_impossible_rows_score_minus_infinity() -> None:
+    model = D3PM(**QUICK, max_updates=5).fit(X)
+    rows = np.array([[1, 7, 0], [1, 8, 0], [X.max() + 1, 7, 0], [2, 7, X.max()], [2**53, 7, 2]])
+    assert np.isfinite(model.score_samples(rows, steps=3)).tolist() == [True, False, False, True, False]
+    assert (model.score_samples(rows[[1, 2]], steps=3) == -np.inf).all()
+    assert model.score(rows) == -np.inf
+    constant = D3PM(**QUICK).fit(np.full((10, 2), 3))
+    assert constant.score_samples([[3, 3], [3, 4]]).tolist() == [0, -np.inf]
+
+
+def test_d3pm_scores_refuse_what_jump_model_refuses() -> None:
+    with pytest.raises(NotFittedError):
+        D3PM().score_samples(X)
+    model = D3PM(**QUICK, max_updates=1).fit(X)
+    with pytest.raises(ValueError, match="X has 2 features, but D3PM is expecting 3"):
+        model.score_samples(X[:, :2])
+    with pytest.raises(ValueError, match=r"X\[0, 1\] = nan"):
+        model.score_samples([[1, np.nan, 0]])
+    with pytest.raises(ValueError, match="is not a whole number"):
+        model.score_samples([[0.5, 7, 0]])
+    with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
+        model.score_samples(X, steps=0)
+    with pytest.raises(ValueError, match="draws must be at least 1, got 0"):
+        model.score_samples(X, draws=0)
+
+
+def test_ddpm_says_why_it_has_no_score() -> None:
+    model = DDPM(**QUICK, max_updates=1).fit(X)
+    for score in (model.score, model.score_samples):
+        with pytest.raises(ValueError, match="its last step is a point mass"):
+            score(X)
 
 
 def test_d3pm_starts_at_the_frequencies() -> None:

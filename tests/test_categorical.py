@@ -1,14 +1,17 @@
 """Categorical diffusion against explicit matrices, Bayes' rule and D3PM's own transitions."""
 
+import itertools
 import math
 
 import pytest
 import scipy.linalg
 import torch
-from goodness import LEVEL, generator, pearson
+from goodness import LEVEL, generator, grid, pearson
 from torch import Tensor
 
 from countjump.laws import Product
+from countjump.likelihood import categorical_bound
+from countjump.processes.base import Denoise
 from countjump.processes.categorical import (
     TRANSITIONS,
     Categorical,
@@ -18,7 +21,7 @@ from countjump.processes.categorical import (
     Transition,
     Uniform,
 )
-from countjump.sampling import sample_block
+from countjump.sampling import once, sample_block
 from countjump.schedules import Cosine
 
 K = 6
@@ -197,6 +200,89 @@ def test_sampling_in_pieces_has_the_same_law(process: CategoricalDiffusion, monk
     monkeypatch.setattr("countjump.processes.categorical.ENTRIES", 700 * K)
     drawn = process.step(z, prediction, times(0.8, rows), times(0.3, rows), generator(3))
     assert pearson(drawn, STATES[:, None], law.log_prob(STATES[:, None])) > LEVEL
+
+
+@pytest.mark.parametrize("entries", [10**6, 2 * K])
+def test_rows_alike_draw_from_one_table_what_they_draw_alone(
+    process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch, entries: int
+) -> None:
+    monkeypatch.setattr("countjump.processes.categorical.ENTRIES", entries)
+    logits = torch.randn(4, 1, K, generator=generator())
+    kind = torch.randint(3, (1000,), generator=generator(1))
+    shared = Product(Categorical(logits)).rows(kind)
+    apart = Product(Categorical(logits[kind]))
+    for z in (kind[:, None].double(), torch.randint(K, (1000, 1), generator=generator(2)).double()):
+        args = times(0.8, 1000), times(0.3, 1000)
+        first, second = (process.step(z, prediction, *args, generator(3)) for prediction in (shared, apart))
+        assert torch.equal(first, second)
+        assert torch.equal(first, process.backward(z, apart, *reversed(args)).sample(generator(3)))
+
+
+def test_rows_of_a_law_are_not_copied() -> None:
+    law = Categorical(torch.randn(4, 2, K, generator=generator()))
+    index = torch.tensor([3, 0, 3, 1, 2])
+    rows, again = law.rows(index), law.rows(index).rows(torch.tensor([2, 1]))
+    assert rows.logits is law.logits
+    assert torch.equal(rows.each, law.logits[index])
+    assert torch.equal(rows.mean, law.mean[index])
+    assert torch.equal(again.each, law.logits[[3, 0]])
+    assert torch.equal(Categorical(law.logits[:1]).rows(index).each, law.logits[:1].expand(5, 2, K))
+
+
+def test_corrupt_draws_from_the_marginal(process: CategoricalDiffusion) -> None:
+    x, t = STATES.repeat(500)[:, None], torch.rand(500 * K, 1, dtype=torch.float64, generator=generator())
+    assert torch.equal(process.corrupt(x, t, generator(1)), process.marginal(x, t).sample(generator(1)))
+    assert torch.equal(process.corrupt(x, 0 * t, generator()), x)
+
+
+def bounds(process: CategoricalDiffusion, denoise: Denoise, x: Tensor, steps: int, draws: int) -> Tensor:
+    """Draws of the bound (len(x), draws)."""
+    many = x.repeat_interleave(draws, 0)
+    return categorical_bound(process, once(denoise), many, process.grid(steps), generator(steps)).reshape(-1, draws)
+
+
+@pytest.mark.parametrize("steps", [1, 3, 20])
+def test_the_bound_of_an_exact_belief_is_the_probability(process: CategoricalDiffusion, steps: int) -> None:
+    frequency = d(0.5, 0.0, 0.1, 0.1, 0.05, 0.25)
+
+    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
+        return Product(Categorical(frequency.log().expand(len(z), 1, K)))
+
+    drawn = bounds(process, denoise, STATES[:, None], steps, 4000)
+    possible = frequency > 0
+    assert (drawn[~possible] == -math.inf).all()
+    error = drawn.mean(1) - frequency.log()
+    assert (error.abs() < 4 * drawn.std(1) / 4000**0.5 + 1e-9)[possible].all()
+    assert (drawn <= 1e-9).all()
+
+
+def test_the_bound_of_columns_apart_rises_to_the_truth_with_the_steps(transition: Transition) -> None:
+    """Two columns that are equal, of which the denoiser knows each one's exact law given both states."""
+    process = CategoricalDiffusion(2, transition, Cosine())
+    frequency = d(0.1, 0.3, 0.05, 0.25, 0.2, 0.1)
+
+    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
+        reach = transition.reach(z, process.schedule.alpha(at)[index][:, None, None])
+        weights = frequency * reach.flip(1)  # what the other column says
+        return Product(Categorical(weights.log()))
+
+    gaps = []
+    for steps in (1, 4, 16, 64):
+        drawn = bounds(process, denoise, grid(K, K), steps, 500).mean(1).reshape(K, K)
+        assert float(drawn.exp().sum()) <= 1.01
+        gaps.append(float((frequency * (frequency.log() - drawn.diagonal())).sum()))
+    assert gaps[0] == pytest.approx(-float((frequency * frequency.log()).sum()))
+    assert all(0 < after < 0.7 * before for before, after in itertools.pairwise(gaps))
+
+
+def test_scoring_in_pieces_has_the_same_law(process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
+        return Product(Categorical(STATES.expand(len(z), 1, K)))
+
+    whole = bounds(process, denoise, STATES[:, None], 5, 1000)
+    monkeypatch.setattr("countjump.processes.categorical.ENTRIES", 700 * K)
+    pieces = bounds(process, denoise, STATES[:, None], 5, 1000)
+    assert ((whole.mean(1) - pieces.mean(1)).abs() < 5 * whole.std(1) / 500**0.5).all()
 
 
 def test_same_generator_same_draw(process: CategoricalDiffusion) -> None:

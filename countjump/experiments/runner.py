@@ -111,9 +111,10 @@ def run(
     experiment: Experiment, out: Path, only: list[str], methods: list[str], runs: int | None, progress: bool = True
 ) -> None:
     """Run what is missing in ``out``, and write tables and figures: now and then, and at the end."""
+    cells = experiment.cells(only, methods, runs)
     records = read_records(out)
     experiment.check(records)
-    cells = experiment.cells(only, methods, runs)
+    out.mkdir(parents=True, exist_ok=True)
     todo = [cell for cell in cells if cell.missing(records)]
     drawn = time.monotonic()
     for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):

@@ -96,6 +96,12 @@ class Uniform(Transition):
         """α p + (1 − α) |p|/K."""
         return alpha * p + (1 - alpha) * p.sum(-1, keepdim=True) / self.states
 
+    def reach(self, z: Tensor, alpha: Tensor) -> Tensor:
+        """α at z, and (1 − α)/K everywhere."""
+        alpha = alpha.double()
+        everywhere = ((1 - alpha) / self.states).expand(*z.shape, self.states).clone()
+        return everywhere.scatter_add_(-1, z.long()[..., None], alpha.expand(*z.shape, 1))
+
 
 class DiscreteGaussian(Transition):
     """Q = Σ_k c_k c_kᵀ α^rate_k, rate_k = (1 − cos(πk/K))/(1 − cos(π/K)): a random walk between neighbours, reflected at the ends.
@@ -174,6 +180,12 @@ class CategoricalDiffusion(Process):
         """Q_t|0(x_0, ·)."""
         return _normalised(self.transition.reach(x, self._kept(t)))
 
+    def corrupt(self, x: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw from :meth:`marginal`."""
+        height = torch.rand(x.shape, dtype=torch.float64, device=x.device, generator=generator)
+        cumulative = self.transition.reach(x, self._kept(t)).cumsum(-1)
+        return _climb(cumulative, torch.arange(len(x), device=x.device), height).double()
+
     def posterior(self, z: Tensor, x: Tensor, s: Tensor, t: Tensor) -> Product:
         """Q_s|0(x_0, ·) Q_t|s(·, z_t), normalised (D3PM's equation 3)."""
         return _normalised(self.transition.reach(x, self._kept(s)) * self.transition.reach(z, self._kept(t, s)))
@@ -249,7 +261,7 @@ def _alike(prediction: Product, given: Tensor) -> tuple[Tensor, Tensor]:
     if kind is None:
         return every, every
     first = every.new_zeros(len(prediction.entries.logits)).scatter_(0, kind, every)  # type: ignore[attr-defined]
-    return (first, kind) if torch.equal(given[first[kind]], given) else (every, every)
+    return (first, kind) if torch.equal(given.index_select(0, first[kind]), given) else (every, every)
 
 
 def _climb(cumulative: Tensor, row: Tensor, height: Tensor) -> Tensor:
@@ -257,13 +269,12 @@ def _climb(cumulative: Tensor, row: Tensor, height: Tensor) -> Tensor:
 
     A binary search: no table is made for every one of the B rows.
     """
-    columns, states = cumulative.shape[1:]
-    start = (row[:, None] * columns + torch.arange(columns, device=row.device)) * states
-    table = cumulative.flatten()
-    height = height * table[start + states - 1]
-    state = torch.zeros_like(start)
-    for power in reversed(range((states - 1).bit_length())):
-        above = state + 2**power
-        passed = (above < states) & (table[start + above.clamp(max=states) - 1] <= height)
-        state = torch.where(passed, above, state)
-    return state
+    states = cumulative.shape[2]
+    powers = (states - 1).bit_length()
+    table = functional.pad(cumulative[..., :-1], (0, 2**powers - states + 1), value=torch.inf)
+    start = torch.arange(0, table.numel(), 2**powers, device=row.device).reshape(table.shape[:2])[row]
+    height = height * cumulative[..., -1][row]
+    place = start.clone()
+    for power in reversed(range(powers)):
+        place += (table.take(place + (2**power - 1)) <= height).long() << power
+    return place - start

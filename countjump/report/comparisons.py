@@ -12,7 +12,7 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from countjump.report.figures import FAINT, GENERATED, INK, REAL
 
-COLOURS = {"jump": GENERATED, "ddpm": "#7a5ea8", "jump-paper": "#7a5ea8"}
+COLOURS = {"jump": GENERATED, "ddpm": "#7a5ea8", "jump-paper": "#3c8d6e"}
 LABELS = {"jump": "countjump", "ddpm": "DDPM", "jump-paper": "Poisson belief (the paper's)"}
 ACROSS = 3
 
@@ -27,19 +27,20 @@ def distributions(panels: dict[str, dict[str, Any]]) -> Figure:
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
         edges = np.asarray(panel["edges"])
         ax.stairs(panel["true"], edges, fill=True, color=REAL, alpha=0.35, label="true")
-        for method in ("ddpm", "jump"):
+        for method in ("ddpm", "jump-paper", "jump"):
             if method in panel:
                 ax.stairs(panel[method], edges, color=COLOURS[method], linewidth=1.2, label=LABELS[method])
         true = np.asarray(panel["true"])
         seen = true[true > 0]
-        ax.set_xlim(edges[0], edges[-1])
+        margin = 0.01 * (edges[-1] - edges[0])
+        ax.set_xlim(edges[0] - margin, edges[-1] + margin)
         if len(seen) and seen.max() > 20 * np.median(seen):
             ax.set_yscale("log")
             # What is rarer than the rarest true bin is not worth the room.
-            ax.set_ylim(max(seen.min(), seen.max() / 1e5) / 2, 2 * seen.max())
+            highest = max(np.max(shares) for key, shares in panel.items() if key != "edges")
+            ax.set_ylim(max(seen.min(), seen.max() / 1e5) / 2, 2 * highest)
         else:
             ax.set_ylim(bottom=0)
-            ax.ticklabel_format(axis="y", style="plain")
             ax.yaxis.set_major_formatter("{x:g}")
         ax.set_title(name, fontsize=11, color=INK)
     _legend(figure, axes)
@@ -98,6 +99,7 @@ def _grid(panels: int, label: str) -> tuple[Figure, list[Axes]]:
 
 def _legend(figure: Figure, axes: list[Axes]) -> None:
     """One for all panels, above them."""
+    figure.align_ylabels(axes)
     entries = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     figure.legend(
         entries.values(),

@@ -1,0 +1,65 @@
+"""The benchmarks run and say what they are to say; how long anything takes is not tested."""
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[1]
+SMALL = ["--rows", "200", "--updates", "2", "--timed-updates", "2", "--repeats", "1", "--threads", "1"]
+LINES = (
+    "| sampling 200 values |",
+    "| W1 of them (floor ",
+    "| fitting, 2 updates |",
+    "| training update, same network, batch of 1,000 |",
+    "| training update, our defaults |",
+)
+
+
+def test_univariate_prints_its_table():
+    words = [sys.executable, "benchmarks/univariate.py", *SMALL]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"`python benchmarks/univariate.py {' '.join(SMALL)}`"
+    for start in LINES:
+        (found,) = [line for line in lines if line.startswith(start)]
+        assert found.count("|") == 5
+
+
+@pytest.fixture
+def straightforward(monkeypatch):
+    """As ``python -m benchmarks.univariate`` finds it."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        yield importlib.import_module("benchmarks.univariate").Straightforward
+
+
+def test_the_straightforward_trainer_finds_the_posterior_mean(straightforward):
+    model = straightforward(torch.full((50,), 3), lam=10.0, batch=50)
+    z, t = torch.full((1, 1), 12.0), torch.full((1, 1), 0.5)
+    assert abs(float(model.network(z, t).detach()) - 3) > 0.3
+    for _ in range(100):
+        model.update()
+    assert float(model.network(z, t).detach()) == pytest.approx(3, abs=0.1)
+
+
+def test_the_straightforward_sampler_is_right_if_its_network_is(straightforward):
+    """x_0 is 0 or 5: E[x_0 given z_t] = 5 where z_t > 0, and 5/(1 + exp(5 λ α_t)) where z_t = 0."""
+    lam = 10.0
+    model = straightforward(torch.tensor([0.0, 5.0]), lam)
+
+    def posterior_mean(z: torch.Tensor, t: torch.Tensor) -> torch.Tensor:
+        alpha = model.alpha[(100 * t).round().long()]
+        return torch.where(z > 0, 5.0, 5 * torch.sigmoid(-5 * lam * alpha))
+
+    model.network = posterior_mean
+    y = model.sample(4000, block=1500)
+    assert y.shape == (4000, 1)
+    assert (y == y.round()).all()
+    assert float((y == 0).double().mean()) == pytest.approx(0.5, abs=0.05)
+    assert float(y[y > 1].mean()) == pytest.approx(5, abs=0.1)
