@@ -1,6 +1,6 @@
 """countjump beside the paper's algorithms 1 and 2 as they are written: sampling and training on PoisMix, as ratios.
 
-    python benchmarks/univariate.py --rows 100000 --updates 3000 --threads 2
+    python benchmarks/univariate.py --rows 100000 --threads 2
 
 Both sides have the same threads, and are timed in turns; times are medians over ``--repeats``.
 """
@@ -57,10 +57,14 @@ def medians(*works: Callable[[], object], repeats: int) -> list[float]:
 
 
 def best_block(model: Straightforward, rows: int) -> int:
-    """The block size with which the straightforward sampler is fastest, by three of its steps."""
+    """The block size with which the straightforward sampler is fastest, by the best of three times one of its steps."""
     blocks = sorted({min(block, rows) for block in BLOCKS})
-    times = medians(*(lambda b=block: model.sample(rows, b, steps=3) for block in blocks), repeats=3)
+    times = [min(seconds(lambda b=block: model.sample(rows, b, steps=1)) for _ in range(3)) for block in blocks]
     return blocks[int(np.argmin(times))]
+
+
+def say(what: str) -> None:
+    print(f"{what} ...", file=sys.stderr, flush=True)
 
 
 def fit_seconds(x: np.ndarray, updates: int, **settings: object) -> float:
@@ -76,6 +80,7 @@ def update_seconds(x: np.ndarray, updates: int, **settings: object) -> float:
 
 def training(x: np.ndarray, updates: int, repeats: int) -> list[Line]:
     """Milliseconds per update; the loss, the network and the batch are the same in the first line."""
+    say("timing training")
     naive = Straightforward(torch.from_numpy(x), LAM, BATCH)
     for _ in range(5):
         naive.update()
@@ -109,6 +114,7 @@ def training(x: np.ndarray, updates: int, repeats: int) -> list[Line]:
 
 def sampling(x: np.ndarray, updates: int, repeats: int) -> list[Line]:
     """Seconds for as many values as there are in ``x``, and their W1."""
+    say("training both")
     rows = len(x)
     naive = Straightforward(torch.from_numpy(x), LAM, BATCH)
     naive_fit = seconds(lambda: [naive.update() for _ in range(updates)])
@@ -123,6 +129,7 @@ def sampling(x: np.ndarray, updates: int, repeats: int) -> list[Line]:
     def sample_ours() -> None:
         samples["ours"] = ours.sample(rows, random_state=0).ravel()
 
+    say("timing sampling")
     ours.sample(1)
     theirs, mine = medians(sample_naive, sample_ours, repeats=repeats)
     errors = [w1(x, samples[name]) for name in ("naive", "ours")]
@@ -153,7 +160,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Times countjump beside a straightforward implementation of the paper."
     )
     parser.add_argument("--rows", type=int, default=100_000, help="training values, and values sampled")
-    parser.add_argument("--updates", type=int, default=3000, help="updates before sampling")
+    parser.add_argument("--updates", type=int, default=2000, help="updates before sampling")
     parser.add_argument("--timed-updates", type=int, default=200, help="updates per timing of the trainers")
     parser.add_argument("--repeats", type=int, default=3, help="timings, of which the median is printed")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of both sides")

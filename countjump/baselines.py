@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,18 +10,17 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from countjump import domains
-from countjump.choices import WIDE, one_of
+from countjump.choices import default_width, one_of
 from countjump.data import Rows
-from countjump.estimator import SCORE_STEPS, Generator, _seed, at_least
+from countjump.estimator import Estimator
 from countjump.likelihood import categorical_bound
 from countjump.networks import MLP
 from countjump.processes.base import Denoiser, Process
 from countjump.processes.categorical import TRANSITIONS, CategoricalDiffusion, StateHead
 from countjump.processes.gaussian import AMPLITUDES, GaussianDiffusion, MeanHead
-from countjump.sampling import once, seeded
+from countjump.sampling import once
 from countjump.schedules import Cosine
 
 MAX_OUTPUTS = 2**18
@@ -30,8 +29,8 @@ MAX_OUTPUTS = 2**18
 NOT_WHOLE = "is not a whole number, and D3PM's states are: round it"
 
 
-class Baseline(Generator, ABC):
-    """What the baselines share: a plan of plain values and arrays, the network, and the mean of the scores."""
+class Baseline(Estimator, ABC):
+    """What the baselines share: a plan of plain values and arrays, and the network."""
 
     plan_type: ClassVar[type]
     width: int | None
@@ -47,16 +46,8 @@ class Baseline(Generator, ABC):
         network = MLP(head.inputs, head.outputs, width, sparse=head.sparse)
         return Denoiser(network, head, process.schedule, process.discrete)
 
-    @abstractmethod
-    def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
-        """A lower bound on ln p(x) of every row, in nats."""
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """The mean of :meth:`score_samples`."""
-        return float(self.score_samples(X).mean())
-
     def _choose_width(self, columns: int) -> int:
-        return self.width or (256 if 16 <= columns < WIDE else 128)
+        return self.width or default_width(columns)
 
 
 @dataclass
@@ -164,12 +155,18 @@ class DDPM(Baseline):
         domain = domains.Count() if self.plan_.whole else domains.NonNegative()
         return domain.project(self.plan_.lower(x))
 
-    def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
+    def _check_scorable(self, X: domains.Matrix) -> None:
         """DDPM has no scores: its last step gives one point, and all other data a density of zero."""
         raise ValueError(
             "DDPM has no score: its last step is a point mass, so that its bound on ln p(x) is minus infinity on real data. "
             "Compare samples instead (W1), or score with JumpModel or D3PM"
         )
+
+    def _possible(self, free: np.ndarray) -> np.ndarray:
+        return np.zeros(len(free), dtype=bool)
+
+    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        return free.new_full((len(free),), -torch.inf)
 
 
 @dataclass
@@ -276,39 +273,14 @@ class D3PM(Baseline):
     def _project(self, x: torch.Tensor) -> torch.Tensor:
         return x
 
-    def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
-        """A lower bound on ln P(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
+    def _check_scorable(self, X: domains.Matrix) -> None:
+        domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)
 
-        A row with a value that is not among the states, or that differs from a column constant in training, scores minus
-        infinity. With ``random_state=None`` the model's own seed is used, so that the answer is the same every time.
-        """
-        check_is_fitted(self, "plan_")
-        steps = SCORE_STEPS if steps is None else steps
-        at_least("steps", steps, 1)
-        at_least("draws", draws, 1)
-        matrix = self._read(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        domains.bad_value(matrix, lambda v: v != np.floor(v), NOT_WHOLE)
-        seed = self.seed_ if random_state is None else _seed(random_state)
-        rows = Rows(matrix)
-        scores = np.full(rows.count, -np.inf)
-        constants = torch.from_numpy(self.constants_)
-        for block, start in enumerate(range(0, rows.count, self.block_rows_)):
-            x = rows.take(np.arange(start, min(start + self.block_rows_, rows.count)))
-            possible = torch.where(constants.isnan(), x < self.plan_.states, x == constants).all(1)
-            varying = x[possible][:, constants.isnan()].to(self.device_)
-            scores[start : start + len(x)][possible] = self._bound(varying, steps, draws, seed, block)
-        return scores
+    def _possible(self, free: np.ndarray) -> np.ndarray:
+        return (free < self.plan_.states).all(1)
 
-    def _bound(self, x: torch.Tensor, steps: int, draws: int, seed: int, block: int) -> np.ndarray:
-        """Of the columns that vary; where none does, the row is certain."""
-        total = np.zeros(len(x))
-        for draw in range(draws if self.denoiser_ is not None and len(x) else 0):
-            times = self.process_.grid(steps).to(self.device_)
-            generator = seeded(self.device_, seed, block, draw)
-            bound = categorical_bound(self.process_, once(self.denoiser_), x, times, generator)
-            total += bound.cpu().numpy() / draws
-        return total
+    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        return categorical_bound(self.process_, once(self.denoiser_), free, times, generator)
 
 
 def _log_frequency(rows: Rows, states: int) -> np.ndarray:

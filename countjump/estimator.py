@@ -34,7 +34,7 @@ SCORE_STEPS = 100
 """Steps of ``score_samples`` by default."""
 
 
-class Generator(BaseEstimator, ABC):
+class Estimator(BaseEstimator, ABC):
     """What every model here shares: reading data, training, sampling in fixed blocks, saving and loading."""
 
     validation_fraction: float
@@ -96,7 +96,7 @@ class Generator(BaseEstimator, ABC):
         identity = fingerprint(matrix, self._identity())
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
-        seed = int(identity[:8], 16) if unseeded else _seed(self.random_state)
+        seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
         validate_data(self, X, skip_check_array=True)
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
         self._adopt(plan, constants, matrix.dtype, kind, seed, device)
@@ -236,7 +236,7 @@ class Generator(BaseEstimator, ABC):
         check_is_fitted(self, "plan_")
         at_least("n_samples", n_samples, 0)
         at_least("steps", steps, 1)
-        seed = _seed(random_state)
+        seed = as_seed(random_state)
         blocks = range(-(-n_samples // self.block_rows_))
         bar = tqdm(blocks, desc="sample", unit="block", disable=not self.progress or len(blocks) < 2)
         pieces = [self._finish(self._sample_block(seed, block, steps)) for block in bar]
@@ -268,6 +268,55 @@ class Generator(BaseEstimator, ABC):
         if not self.sparse_:
             return typed
         return sp.csr_array(typed) if self.sparse_ == "array" else sp.csr_matrix(typed)
+
+    # Likelihood.
+
+    @abstractmethod
+    def _check_scorable(self, X: domains.Matrix) -> None:
+        """Raise where the model gives such data no likelihood."""
+
+    @abstractmethod
+    def _possible(self, free: np.ndarray) -> np.ndarray:
+        """Which rows of the columns that vary have a probability at all."""
+
+    @abstractmethod
+    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        """One draw of a lower bound on the log-probability of the columns that vary."""
+
+    def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
+        """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
+
+        Counts have a probability, reals a density (and a mass at exact zeros). A row that the model holds impossible, such as one
+        that differs from a column constant in training, scores minus infinity. With ``random_state=None`` the model's own
+        seed is used, so that the answer is the same every time.
+        """
+        check_is_fitted(self, "plan_")
+        steps = SCORE_STEPS if steps is None else steps
+        at_least("steps", steps, 1)
+        at_least("draws", draws, 1)
+        matrix = self._read(X)
+        validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_scorable(matrix)
+        seed = self.seed_ if random_state is None else as_seed(random_state)
+        fixed = ~np.isnan(self.constants_)
+        rows = Rows(matrix)
+        scores = np.full(rows.count, -np.inf)
+        for block, start in enumerate(range(0, rows.count, self.block_rows_)):
+            x = rows.take(np.arange(start, min(start + self.block_rows_, rows.count)))
+            possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & self._possible(x.numpy()[:, ~fixed])
+            if not possible.any():
+                continue
+            free = x[torch.from_numpy(possible)][:, torch.from_numpy(~fixed)].to(self.device_)
+            total = torch.zeros(len(free), dtype=torch.float64, device=self.device_)
+            for draw in range(draws if self.denoiser_ is not None else 0):
+                times = self.process_.grid(steps).to(self.device_)
+                total += self._bound(free, times, seeded(self.device_, seed, block, draw)) / draws
+            scores[start : start + len(x)][possible] = total.cpu().numpy()
+        return scores
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """The mean of :meth:`score_samples`."""
+        return float(self.score_samples(X).mean())
 
     # Saving and loading.
 
@@ -333,7 +382,7 @@ class Generator(BaseEstimator, ABC):
         return tags
 
 
-class JumpModel(Generator):
+class JumpModel(Estimator):
     """A generative model of non-negative data by thinning and thickening counts (Chen and Zhou, ICML 2023).
 
     Parameters
@@ -518,49 +567,22 @@ class JumpModel(Generator):
     def _project(self, x: torch.Tensor) -> torch.Tensor:
         return self.plan_.domain.project(x) * self.plan_.remainder
 
-    # Likelihood.
+    def _check_scorable(self, X: domains.Matrix) -> None:
+        choices.check_scorable(self.plan_)
+        choices.family(self.plan_.whole_domain).check(X)
 
-    def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
-        """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
+    def _possible(self, free: np.ndarray) -> np.ndarray:
+        bound = np.asarray(getattr(self.plan_.domain, "max", None) or np.inf, dtype=float)
+        return (free / self.plan_.remainder <= bound).all(1)
 
-        Counts have a probability, reals a density (and a mass at exact zeros). A row that the model holds impossible, such as one
-        that differs from a column constant in training, scores minus infinity. With ``random_state=None`` the model's own
-        seed is used, so that the answer is the same every time.
-        """
-        check_is_fitted(self, "plan_")
-        steps = SCORE_STEPS if steps is None else steps
-        at_least("steps", steps, 1)
-        at_least("draws", draws, 1)
-        matrix = self._read(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
-        plan = self.plan_
-        choices.check_scorable(plan)
-        choices.family(plan.whole_domain).check(matrix)
-        seed = self.seed_ if random_state is None else _seed(random_state)
-        fixed = ~np.isnan(self.constants_)
-        rows = Rows(matrix)
-        scores = np.full(rows.count, -np.inf)
-        bound = np.asarray(getattr(plan.domain, "max", None) or np.inf, dtype=float)
-        for block, start in enumerate(range(0, rows.count, self.block_rows_)):
-            x = rows.take(np.arange(start, min(start + self.block_rows_, rows.count)))
-            free = x[:, ~fixed] / plan.remainder
-            possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & (free.numpy() <= bound).all(1)
-            if not possible.any():
-                continue
-            free = free[torch.from_numpy(possible)].to(self.device_)
-            total = torch.zeros(len(free), dtype=torch.float64, device=self.device_)
-            for draw in range(draws if self.denoiser_ is not None else 0):
-                generator = seeded(self.device_, seed, block, draw)
-                times = self.process_.grid(steps).to(self.device_)
-                total += lower_bound(self.process_, self.denoiser_, free, times, generator) / draws
-            # A density of shares of the remainder is one of shares of the whole, divided by its volume.
-            interior = 0 if plan.remainder == 1 else (free.max(1).values < 1).double() * (free.shape[1] - 1)
-            scores[start : start + len(x)][possible] = (total - interior * np.log(plan.remainder)).cpu().numpy()
-        return scores
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """The mean of :meth:`score_samples`."""
-        return float(self.score_samples(X).mean())
+    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        remainder = self.plan_.remainder
+        bound = lower_bound(self.process_, self.denoiser_, free / remainder, times, generator)
+        if remainder == 1:
+            return bound
+        # A density of shares of the remainder is one of shares of the whole, divided by its volume.
+        inside = free.max(1).values < remainder
+        return bound - inside * ((free.shape[1] - 1) * np.log(remainder))
 
 
 def at_least(name: str, value: Any, least: int) -> None:
@@ -583,7 +605,7 @@ def default_updates(rows: Rows) -> int:
     return int(np.clip(rows.count * rows.columns / 10, 1000, 3000))
 
 
-def _seed(random_state: Any) -> int:
+def as_seed(random_state: Any) -> int:
     """An integer seed from whatever scikit-learn calls a random state."""
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
         if random_state < 0:
