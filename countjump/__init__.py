@@ -2,7 +2,7 @@
 
 from countjump._version import __version__
 from countjump.domains import Binary, Bounded, Count, NonNegative, OneHot, Simplex
-from countjump.estimator import JumpModel
+from countjump.model import JumpModel
 from countjump.schedules import Cosine, Geometric, LinearBeta
 
 __all__ = [

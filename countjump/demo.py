@@ -15,8 +15,8 @@ from torch import Tensor
 from countjump import report
 from countjump.atomic import write_atomically
 from countjump.data import write_matrix
-from countjump.estimator import JumpModel
 from countjump.laws import Binomial
+from countjump.model import JumpModel
 from countjump.processes.jump import Jump
 from countjump.report import Picture, Section
 from countjump.sampling import chain, seeded

@@ -1,10 +1,9 @@
-"""The scikit-learn face: fit · sample · score_samples · score · save · load."""
+"""What every model here shares, the scikit-learn face: fit · sample · score_samples · score · save · load."""
 
 from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,13 +17,10 @@ from tqdm import tqdm
 
 from countjump import choices, domains, storage
 from countjump._version import __version__
-from countjump.choices import Plan, one_of
-from countjump.data import Columns, Rows, as_matrix, fingerprint
-from countjump.domains import Domain
-from countjump.likelihood import lower_bound
+from countjump.choices import one_of
+from countjump.data import Rows, as_matrix, fingerprint
 from countjump.processes.base import Denoiser, Process
 from countjump.sampling import sample_block, seeded
-from countjump.schedules import Schedule
 from countjump.trainer import Settings, train
 
 TIMES_PER_BATCH = 32
@@ -382,209 +378,6 @@ class Estimator(BaseEstimator, ABC):
         return tags
 
 
-class JumpModel(Estimator):
-    """A generative model of non-negative data by thinning and thickening counts (Chen and Zhou, ICML 2023).
-
-    Parameters
-    ----------
-    domain : "auto", a name ("non-negative", "count", "binary", "one-hot", "simplex", "bounded") or a Domain
-        What the values are; "auto" looks.
-    process : "auto", "poisson" or "binomial"
-        How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
-    belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts)
-    lam : "auto", a number or one per column
-        The paper's λ; for proportions, the number of units.
-    components : int
-        Components of a mixture, of each family.
-    objective : "auto", "nll", "reweighted" or "elbo"
-    decode : "auto", "latent" g(z_0/λ), "mean" g(E[x_0]) or "draw"
-    schedule : "linear-beta", "cosine", "geometric" or a Schedule
-    network : "mlp"
-    width, batch_size, learning_rate, max_updates : number or None
-        None chooses from the data's size.
-    lr_schedule : "cosine" or "constant"
-    ema : float
-        Decay of the moving average of the weights.
-    validation_fraction : float
-        Share of the rows held out to choose the best weights; 0 for none.
-    checkpoint_dir, checkpoint_every : path and number of updates, or None
-        Where a killed fit finds its way back.
-    device : "auto", "cpu", "cuda", ...
-    random_state : int, RandomState or None
-    progress : bool
-        Progress bars and a word on what "auto" chose.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.random.default_rng(0).poisson(3.0, size=(200, 2))
-    >>> model = JumpModel(max_updates=20, random_state=0, progress=False).fit(X)
-    >>> model.sample(3, steps=5, random_state=0).shape
-    (3, 2)
-    """
-
-    def __init__(
-        self,
-        domain: str | Domain = "auto",
-        process: str = "auto",
-        belief: str = "auto",
-        lam: Any = "auto",
-        components: int = 4,
-        objective: str = "auto",
-        decode: str = "auto",
-        schedule: str | Schedule = "linear-beta",
-        network: str = "mlp",
-        width: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        lr_schedule: str = "cosine",
-        ema: float = 0.999,
-        validation_fraction: float = 0.1,
-        max_updates: int | None = None,
-        checkpoint_dir: str | Path | None = None,
-        checkpoint_every: int | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        progress: bool = True,
-    ) -> None:
-        self.domain = domain
-        self.process = process
-        self.belief = belief
-        self.lam = lam
-        self.components = components
-        self.objective = objective
-        self.decode = decode
-        self.schedule = schedule
-        self.network = network
-        self.width = width
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
-        self.ema = ema
-        self.validation_fraction = validation_fraction
-        self.max_updates = max_updates
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_every = checkpoint_every
-        self.device = device
-        self.random_state = random_state
-        self.progress = progress
-
-    @property
-    def domain_(self) -> Domain:
-        """The domain of the data."""
-        return self.plan_.whole_domain
-
-    @property
-    def belief_(self) -> str:
-        """The belief in use."""
-        return self.plan_.belief
-
-    @property
-    def process_name_(self) -> str:
-        """The process in use."""
-        return self.plan_.process
-
-    @property
-    def lam_(self) -> np.ndarray:
-        """λ of every column (1 for a constant one); for rows of proportions the number of units, once."""
-        if len(self.plan_.lam) != np.isnan(self.constants_).sum():
-            return self.plan_.lam
-        lam = np.ones(len(self.constants_))
-        lam[np.isnan(self.constants_)] = self.plan_.lam
-        return lam
-
-    @property
-    def choices_(self) -> dict[str, str]:
-        """What "auto" chose, and why."""
-        return self.plan_.reasons
-
-    def _plan(self, X: domains.Matrix) -> tuple[Plan, np.ndarray]:
-        reasons: dict[str, str] = {}
-        domain = self._resolve_domain(X, reasons)
-        process = choices.choose_process(self.process, domain, self.lam, reasons)
-        belief = choices.choose_belief(self.belief, domain, process, X.shape[1], reasons)
-        rows = Rows(X)
-        stats = rows.statistics()
-        constant = stats.smallest == stats.largest
-        # What varies of a simplex is a simplex again, of what the constant shares leave.
-        remainder = float(1 - stats.largest[constant].sum()) if isinstance(domain, domains.Simplex) else 1.0
-        if constant.all():
-            remainder = 1.0
-        varying = np.flatnonzero(~constant)
-        plan = choices.choose(
-            rows.select(varying).scaled(1 / remainder),
-            domain,
-            X.shape[1],
-            varying,
-            process=process,
-            belief=belief,
-            lam=self.lam,
-            components=self.components,
-            objective=self.objective,
-            decode=self.decode,
-            schedule=self.schedule,
-            network=self.network,
-            width=self.width,
-            reasons=reasons,
-        )
-        plan.remainder = remainder
-        if self.progress:
-            for name, reason in reasons.items():
-                tqdm.write(f"countjump: {name} = {reason}")
-        return plan, np.where(constant, stats.largest, np.nan)
-
-    def _resolve_domain(self, X: domains.Matrix, reasons: dict[str, str]) -> Domain:
-        if isinstance(self.domain, Domain):
-            domain = self.domain
-        elif not isinstance(self.domain, str):
-            raise TypeError(f"domain must be a name or a Domain, got {self.domain!r}")
-        elif one_of("domain", self.domain, ("auto", *domains.DOMAINS)) == "auto":
-            domain, why = domains.infer(X)
-            reasons["domain"] = f"{domain}: {why}"
-        elif self.domain == "bounded":
-            domain = domains.Bounded(float(X.max()) or 1.0)
-        else:
-            domain = domains.DOMAINS[self.domain]()
-        domain.check(X)
-        return domain
-
-    def _build(self, plan: Plan) -> tuple[Process, Denoiser]:
-        return choices.build(plan)
-
-    def _describe(self, plan: Plan) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        described = {name: value for name, value in vars(plan).items() if name not in ("lam", "columns")}
-        arrays = {"lam": plan.lam} | {f"columns/{name}": array for name, array in asdict(plan.columns).items()}
-        return {k: v if k == "reasons" else storage.encode(v) for k, v in described.items()}, arrays
-
-    def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
-        columns = {k.removeprefix("columns/"): v for k, v in arrays.items() if k.startswith("columns/")}
-        plain = {k: v if k == "reasons" else storage.decode(v) for k, v in described.items()}
-        return Plan(lam=arrays["lam"], columns=Columns(**columns), **plain)
-
-    def _lift(self, process: Process, x: torch.Tensor) -> torch.Tensor:
-        return process.encoding.lift(x)  # type: ignore[attr-defined]
-
-    def _project(self, x: torch.Tensor) -> torch.Tensor:
-        return self.plan_.domain.project(x) * self.plan_.remainder
-
-    def _check_scorable(self, X: domains.Matrix) -> None:
-        choices.check_scorable(self.plan_)
-        choices.family(self.plan_.whole_domain).check(X)
-
-    def _possible(self, free: np.ndarray) -> np.ndarray:
-        bound = np.asarray(getattr(self.plan_.domain, "max", None) or np.inf, dtype=float)
-        return (free / self.plan_.remainder <= bound).all(1)
-
-    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        remainder = self.plan_.remainder
-        bound = lower_bound(self.process_, self.denoiser_, free / remainder, times, generator)
-        if remainder == 1:
-            return bound
-        # A density of shares of the remainder is one of shares of the whole, divided by its volume.
-        inside = free.max(1).values < remainder
-        return bound - inside * ((free.shape[1] - 1) * np.log(remainder))
-
-
 def at_least(name: str, value: Any, least: int) -> None:
     """Raise unless ``value`` is a whole number of at least ``least``."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool):
@@ -594,10 +387,8 @@ def at_least(name: str, value: Any, least: int) -> None:
 
 
 def default_batch_size(rows: Rows) -> int:
-    """Rows per update: many where equal states share their evaluation, few where rows are wide."""
-    if rows.columns == 1:
-        return 2048 if (rows.nonzeros()[1] % 1 == 0).all() else 1024
-    return 1024 if rows.columns < 16 else 256 if rows.columns < choices.WIDE else 128
+    """Rows per update: the more, the narrower they are."""
+    return 2048 if rows.columns == 1 else 1024 if rows.columns < 16 else 256 if rows.columns < choices.WIDE else 128
 
 
 def default_updates(rows: Rows) -> int:

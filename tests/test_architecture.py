@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "choices": {"schedules", "laws", "domains", "networks", "beliefs", "processes", "data"},
     "storage": {"domains", "schedules", "atomic", "_version"},
     "estimator": FACE,
+    "model": FACE | {"estimator"},
     "baselines": FACE | {"estimator"},
     "metrics": set(),
     "report": {"metrics"},
@@ -39,13 +40,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": PUBLIC | {"baselines", "experiments", "data", "metrics", "report", "_version"},
     "demo": PUBLIC,
     "__main__": PUBLIC | {"cli"},
-    "__init__": {"estimator", "baselines", "domains", "schedules", "_version"},
+    "__init__": {"model", "baselines", "domains", "schedules", "_version"},
 }
 GRANTED: dict[str, set[str]] = {
     "cli": {"demo", "domains", "storage"},  # the domains' names, and what is wrong with a model's file
     "demo": {
         "data",
-        "estimator",
+        "model",
         "laws",
         "processes",
         "report",
