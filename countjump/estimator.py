@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -97,7 +99,8 @@ class Estimator(BaseEstimator, ABC):
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
         self._adopt(plan, constants, matrix.dtype, kind, seed, device)
         varying = Rows(matrix).select(np.flatnonzero(np.isnan(constants)))
-        self._train(varying.scaled(1 / getattr(plan, "remainder", 1.0)), f"{identity}-{seed}")
+        with threads_for(varying.columns):
+            self._train(varying.scaled(1 / getattr(plan, "remainder", 1.0)), f"{identity}-{seed}")
 
     def _read(self, X: Any) -> domains.Matrix:
         matrix = as_matrix(X)
@@ -171,8 +174,12 @@ class Estimator(BaseEstimator, ABC):
                 torch.manual_seed(seed)
                 self.process_, denoiser = self._build(plan)
             self.denoiser_ = denoiser.to(device).eval()
-        columns = int(np.isnan(constants).sum())
+        columns = self._columns()
         self.block_rows_ = 16384 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
+
+    def _columns(self) -> int:
+        """How many columns vary."""
+        return int(np.isnan(self.constants_).sum())
 
     def _train(self, rows: Rows, identity: str) -> None:
         if self.denoiser_ is None:
@@ -235,7 +242,8 @@ class Estimator(BaseEstimator, ABC):
         seed = as_seed(random_state)
         blocks = range(-(-n_samples // self.block_rows_))
         bar = tqdm(blocks, desc="sample", unit="block", disable=not self.progress or len(blocks) < 2)
-        pieces = [self._finish(self._sample_block(seed, block, steps)) for block in bar]
+        with threads_for(self._columns()):
+            pieces = [self._finish(self._sample_block(seed, block, steps)) for block in bar]
         if not pieces:
             return self._finish(np.zeros((0, len(self.constants_))))
         whole = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
@@ -306,7 +314,8 @@ class Estimator(BaseEstimator, ABC):
             total = torch.zeros(len(free), dtype=torch.float64, device=self.device_)
             for draw in range(draws if self.denoiser_ is not None else 0):
                 times = self.process_.grid(steps).to(self.device_)
-                total += self._bound(free, times, seeded(self.device_, seed, block, draw)) / draws
+                with threads_for(self._columns()):
+                    total += self._bound(free, times, seeded(self.device_, seed, block, draw)) / draws
             scores[start : start + len(x)][possible] = total.cpu().numpy()
         return scores
 
@@ -376,6 +385,17 @@ class Estimator(BaseEstimator, ABC):
         tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
         return tags
+
+
+@contextmanager
+def threads_for(columns: int) -> Iterator[None]:
+    """One thread where rows are narrow: more gain nothing there, and wait for each other on a busy machine."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(before if columns >= choices.WIDE else 1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def at_least(name: str, value: Any, least: int) -> None:

@@ -722,6 +722,24 @@ def test_the_same_seed_gives_the_same_model_whatever_torch_s_global_seed():
     np.testing.assert_array_equal(first.sample(20, 3, 0), second.sample(20, 3, 0))
 
 
+def test_narrow_rows_take_one_thread_and_leave_torch_s_setting_alone(monkeypatch):
+    import countjump.trainer as trainer
+
+    seen = []
+    real = trainer._Order.batch
+    monkeypatch.setattr(
+        trainer._Order, "batch", lambda self, update: seen.append(torch.get_num_threads()) or real(self, update)
+    )
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        quick(max_updates=2).fit(counts()).sample(2, steps=1)
+        assert set(seen) == {1}
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_a_domain_by_name_or_object():
     X = DATA["bounded"]
     assert quick(domain="bounded").fit(X).domain_ == Bounded(X.max())
