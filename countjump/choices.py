@@ -276,6 +276,8 @@ def _choose_schedule(schedule: str | Schedule, tokens: float, columns: int) -> t
 
 def build(plan: Plan) -> tuple[Jump, Denoiser]:
     """The process and an untrained denoiser."""
+    one_of("process", plan.process, PROCESSES)
+    one_of("belief", plan.belief, BELIEFS)
     encoding = _encoding(plan)
     head = _head(plan)
     process = Jump(encoding, head, plan.schedule, plan.objective, plan.decode, plan.last)

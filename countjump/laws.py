@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -271,20 +271,6 @@ class Mixture(CountLaw):
         return Mixture(self.logits, tuple(part.thin(p) for part in self.parts))  # type: ignore[attr-defined]
 
 
-class Composition(Protocol):
-    """How units fall on the parts of a whole, exchangeably: any subset of the units falls by the same law."""
-
-    def allocate(self, total: Tensor, generator: torch.Generator | None) -> Tensor:
-        """Let ``total`` (…,) units fall on the parts (…, C)."""
-
-    def log_allocation(self, value: Tensor) -> Tensor:
-        """ln P(value given its total)."""
-
-    @property
-    def mean(self) -> Tensor:
-        """The expected share of every part."""
-
-
 @dataclass(frozen=True, eq=False)
 class Multinomial(Law):
     """Each unit falls on part c with probability softmax(logits)_c, independently: a composition.
@@ -311,7 +297,7 @@ class Multinomial(Law):
         return self.logits.softmax(-1)
 
     def allocate(self, total: Tensor, generator: torch.Generator | None) -> Tensor:
-        """See :class:`Composition`."""
+        """Let ``total`` (…,) units fall on the parts (…, C)."""
         return draw_multinomial(total, self.mean, generator)
 
     def log_allocation(self, value: Tensor) -> Tensor:

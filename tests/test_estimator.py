@@ -592,7 +592,8 @@ def test_damaged_model_directories_say_so(tmp_path):
     (tmp_path / "m" / "model.json").write_text(json.dumps(later))
     with pytest.raises(ValueError, match="version 99"):
         JumpModel.load(tmp_path / "m")
-    for change in ({"params": [1]}, {"fitted": later["fitted"] | {"block_rows": 0}}):
+    unknown = later["fitted"] | {"plan": later["fitted"]["plan"] | {"belief": "nonsense"}}
+    for change in ({"params": [1]}, {"fitted": later["fitted"] | {"block_rows": 0}}, {"fitted": unknown}):
         (tmp_path / "m" / "model.json").write_text(json.dumps(later | {"version": 1} | change))
         with pytest.raises(ValueError, match="damaged"):
             JumpModel.load(tmp_path / "m")

@@ -51,4 +51,5 @@ def test_a_fingerprint_knows_data_and_words(matrix):
     assert fingerprint(matrix, "a") == fingerprint(matrix.copy(), "a")
     changed = matrix.copy()
     changed[0, 0] += 1
+    assert fingerprint(sp.csr_matrix((1, 2))) != fingerprint(sp.csr_matrix((1, 9)))
     assert len({fingerprint(matrix, "a"), fingerprint(changed, "a"), fingerprint(matrix, "b")}) == 3
