@@ -35,6 +35,7 @@ from countjump.laws import (
     NegativeBinomial,
     Poisson,
     Product,
+    Shared,
     Split,
     Whole,
     Zero,
@@ -53,7 +54,7 @@ class Belief:
 
     def rows(self, index: Tensor) -> Belief:
         """The beliefs of the rows ``index``."""
-        return Belief(self.missing.rows(index), None if self.data is None else self.data.rows(index))
+        return Belief(Shared(self.missing, index), None if self.data is None else Shared(self.data, index))
 
 
 class Conjugate(nn.Module):

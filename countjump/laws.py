@@ -6,7 +6,8 @@ kept with probability p. That one method carries the whole of JUMP (see ``docs/a
 ======================  ==================================================================================
 scalar count laws       :class:`Zero`, :class:`Poisson`, :class:`Binomial`, :class:`NegativeBinomial`
 continuous laws         :class:`Gamma`, :class:`DirichletMixture`
-built from others       :class:`Mixture`, :class:`Split` (total × composition), :class:`Product`, :class:`Whole`, :class:`Shifted`
+built from others       :class:`Mixture`, :class:`Split` (total × composition), :class:`Product`, :class:`Whole`,
+                        :class:`Shared`, :class:`Shifted`
 ======================  ==================================================================================
 """
 
@@ -55,6 +56,10 @@ class Law(ABC):
 
         return self._map(take)
 
+    def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw one row for each of the rows ``index``, as ``rows(index).sample()`` does."""
+        return self.rows(index).sample(generator)
+
     def pick(self, entries: tuple[Tensor, ...], component: Tensor, shape: torch.Size) -> Self:
         """The flat law of the given entries, each at its own component of the last axis; ``shape`` is that of all of them."""
         return self._map(lambda field: field.expand(shape)[(*entries, component)])
@@ -68,7 +73,7 @@ class CountLaw(Law):
     """A law of counts."""
 
     @abstractmethod
-    def thin(self, p: Tensor | float) -> Self:
+    def thin(self, p: Tensor | float) -> CountLaw:
         """The law of the count when each unit is kept with probability ``p``."""
 
 
@@ -241,16 +246,20 @@ class Mixture(CountLaw):
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """Draw the component of every entry, then each entry from its own component only."""
-        pick = draw_category(self.logits, generator)
-        value = torch.zeros_like(self.logits[..., 0])
+        return self.draw(None, generator)
+
+    def draw(self, index: Tensor | None, generator: torch.Generator | None = None) -> Tensor:
+        """The weights are added up once per row of the law, and of the parameters only the drawn ones are gathered."""
+        pick = draw_category(self.logits, generator, index)
+        value = torch.zeros(pick.shape, dtype=self.logits.dtype, device=self.logits.device)
         first = 0
         for part in self.parts:
             size = part.mean.shape[-1]
             entries = ((pick >= first) & (pick < first + size)).nonzero(as_tuple=True)
             if len(entries[0]):
-                value[entries] = part.pick(entries, pick[entries] - first, torch.Size([*pick.shape, size])).sample(
-                    generator
-                )
+                here = entries if index is None else (index[entries[0]], *entries[1:])
+                shape = torch.Size([*self.logits.shape[:-1], size])
+                value[entries] = part.pick(here, pick[entries] - first, shape).sample(generator)
             first += size
         return value
 
@@ -420,6 +429,10 @@ class Product(CountLaw):
         """Draw every entry."""
         return self.entries.sample(generator)
 
+    def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """See :meth:`Law.draw`."""
+        return self.entries.draw(index, generator)
+
     def log_prob(self, value: Tensor) -> Tensor:
         """One number per row."""
         return self.entries.log_prob(value).flatten(1).sum(1)
@@ -463,6 +476,46 @@ class Whole(CountLaw):
 
 
 @dataclass(frozen=True, eq=False)
+class Shared(CountLaw):
+    """Row i has the row ``index`` i of ``law``: rows in equal states share one evaluation, and part ways when they are drawn.
+
+    >>> Shared(Poisson(torch.tensor([[1.0], [5.0]])), torch.tensor([1, 1, 0])).mean.ravel()
+    tensor([5., 5., 1.])
+    """
+
+    law: Law
+    index: Tensor
+
+    @property
+    def each(self) -> Law:
+        """The law of every row, written out."""
+        return self.law.rows(self.index)
+
+    def rows(self, index: Tensor) -> Shared:
+        """See :meth:`Law.rows`."""
+        return Shared(self.law, self.index[index])
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draw every row by itself."""
+        return self.law.draw(self.index, generator)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Of every row."""
+        return self.each.log_prob(value)
+
+    @property
+    def mean(self) -> Tensor:
+        """Of every row."""
+        return self.law.mean[self.index]
+
+    def thin(self, p: Tensor | float) -> CountLaw:
+        """Rows stay shared where ``p`` is one for all."""
+        if isinstance(p, Tensor) and p.dim() > 0 and len(p) > 1:
+            return self.each.thin(p)  # type: ignore[attr-defined]
+        return Shared(self.law.thin(p), self.index)  # type: ignore[attr-defined]
+
+
+@dataclass(frozen=True, eq=False)
 class Shifted(Law):
     """by + law: the paper's Pois_m and shifted binomial, a jump added to the count that is already there.
 
@@ -490,10 +543,12 @@ class Shifted(Law):
         return self.by + self.jump.mean
 
 
-def draw_category(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:
-    """One index of the last axis for every entry, with probabilities softmax(logits)."""
+def draw_category(logits: Tensor, generator: torch.Generator | None = None, rows: Tensor | None = None) -> Tensor:
+    """One index of the last axis for every entry (of the given ``rows``), with probabilities softmax(logits)."""
     cumulative = logits.softmax(-1).cumsum(-1)
-    threshold = torch.rand((*logits.shape[:-1], 1), dtype=logits.dtype, device=logits.device, generator=generator)
+    cumulative = cumulative if rows is None else cumulative.index_select(0, rows)
+    shape = (*cumulative.shape[:-1], 1)
+    threshold = torch.rand(shape, dtype=logits.dtype, device=logits.device, generator=generator)
     return (cumulative[..., :-1] <= threshold * cumulative[..., -1:]).sum(-1)
 
 

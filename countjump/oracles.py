@@ -120,7 +120,7 @@ class RowMixture(CountLaw):
 
     def thin(self, p: Tensor | float) -> RowMixture:
         """Every law thinned."""
-        p = p.repeat_interleave(self.logits.shape[1], 0) if isinstance(p, Tensor) else p
+        p = p.repeat_interleave(self.logits.shape[1], 0) if isinstance(p, Tensor) and len(p) > 1 else p
         return RowMixture(self.logits, self.each.thin(p), self.joint)
 
     def rows(self, index: Tensor) -> RowMixture:

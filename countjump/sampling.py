@@ -44,10 +44,10 @@ def chain(process: Process, denoise: Denoise, rows: int, times: Tensor, generato
     index = torch.zeros(rows, dtype=torch.long, device=z.device)
     step = None
     for t, s in itertools.pairwise(times):
-        step = Step(z, evaluate(z, t[None], index), t.expand(rows, 1))
+        step = Step(z, evaluate(z, t[None], index), t[None, None])
         yield step
-        z = process.step(z, step.prediction, step.t, s.expand(rows, 1), generator)
-    yield Step(z, step, times[-1].expand(rows, 1))
+        z = process.step(z, step.prediction, step.t, s[None, None], generator)
+    yield Step(z, step, times[-1:, None])
 
 
 @torch.no_grad()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -94,7 +95,7 @@ class LinearBeta(Schedule):
             )
         return cls(beta_first, float(brentq(excess, beta_first, 1 - 1e-12, xtol=1e-15)), timesteps)
 
-    @property
+    @cached_property
     def _log_alpha(self) -> np.ndarray:
         beta = np.linspace(self.beta_first, self.beta_last, self.timesteps)
         return np.concatenate([[0.0], np.cumsum(np.log1p(-beta)) / 2])

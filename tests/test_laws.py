@@ -24,6 +24,7 @@ from countjump.laws import (
     NegativeBinomial,
     Poisson,
     Product,
+    Shared,
     Shifted,
     Split,
     Whole,
@@ -90,6 +91,8 @@ COUNTS: dict[str, tuple[Law, Tensor]] = {
         grid(4, 4, 3, 3).reshape(-1, 2, 2),
     ),
     "Whole": (Whole(Split(Poisson(d([1.0], [2.0])), Multinomial(d([[0, 1]], [[1, 0]])))), grid(18, 18)),
+    "Shared": (Shared(mixture(), torch.tensor([1, 0])), grid(60)),
+    "Shared row": (Shared(Product(mixture(1)), torch.tensor([1, 0])), grid(60)[:, None]),
     "Shifted": (Shifted(d(3, 0), Poisson(d(2.0, 0.5))), grid(40)),
     "Shifted row": (Shifted(d([1, 0], [0, 2]), Product(Binomial(d([2, 3], [1, 1]), d([0.5, 0.2], [0.1, 1])))), grid(6, 6)),
     "Categorical": (Categorical(d([0.0, 1.0, -torch.inf], [0.0, 0.0, 2.0])), grid(3)),
@@ -168,7 +171,9 @@ def test_thinned_is_the_law_of_what_is_left(name: str):
 @pytest.mark.parametrize("name", THINNABLE)
 def test_thinning_by_each_row_and_again(name: str):
     law, support = COUNTS[name]
-    one = d(0.5, 0.25)[:, None] if isinstance(law, Product | Whole | RowMixture) else d(0.5, 0.25)
+    one = (
+        d(0.5, 0.25)[:, None] if name == "Shared row" or isinstance(law, Product | Whole | RowMixture) else d(0.5, 0.25)
+    )
     for row, p in enumerate((0.5, 0.25)):
         close_in_mass(masses(law.thin(1.0), row, support), masses(law, row, support))
         close_in_mass(masses(law.thin(one), row, support), masses(law.thin(p), row, support))
@@ -178,6 +183,19 @@ def test_thinning_by_each_row_and_again(name: str):
 
 def close_in_mass(first: Tensor, second: Tensor) -> None:
     torch.testing.assert_close(first.exp(), second.exp(), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [*COUNTS, *REALS])
+def test_a_draw_of_rows_is_a_sample_of_those_rows(name: str):
+    law = (COUNTS | REALS)[name][0]
+    index = torch.tensor([1, 0, 0, 1, 1])
+    assert torch.equal(law.draw(index, generator(4)), law.rows(index).sample(generator(4)))
+
+
+def test_a_shared_law_stays_shared_while_p_is_one_for_all():
+    law = Shared(Product(mixture(1)), torch.tensor([1, 1, 0]))
+    assert len(law.thin(d([0.5])).law.entries.logits) == 2
+    assert len(law.thin(d([0.5], [0.5], [0.1])).entries.logits) == 3
 
 
 @pytest.mark.parametrize("name", [*COUNTS, *REALS])

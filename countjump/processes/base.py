@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
@@ -26,7 +27,7 @@ class Denoise(Protocol):
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a chain: the state at time t (B, 1) and what was predicted there."""
+    """One step of a chain: the state at time t (1, 1) and what was predicted there."""
 
     z: Tensor
     prediction: Prediction
@@ -34,7 +35,7 @@ class Step:
 
 
 class Process(ABC):
-    """The corruption of rows and its reversal. Times t and s, 0 ≤ s < t ≤ 1, arrive shaped (B, 1)."""
+    """The corruption of rows and its reversal. Times t and s, 0 ≤ s < t ≤ 1, arrive shaped (B, 1), or (1, 1) for all."""
 
     discrete: bool
     """Whether states can be equal, so that equal ones are evaluated once."""
@@ -87,14 +88,15 @@ def distinct_rows(z: Tensor) -> tuple[Tensor, Tensor]:
     2
     """
     flat = z.flatten(1).long()
-    if flat.shape[1] == 1:
-        key = flat[:, 0]
-    else:
-        odd = np.random.default_rng(0).integers(2**62, size=flat.shape[1]) * 2 + 1
-        key = (flat * torch.as_tensor(odd, device=z.device)).sum(1)
+    key = flat[:, 0] if flat.shape[1] == 1 else (flat * _odd_numbers(flat.shape[1]).to(z.device)).sum(1)
     _, kind = torch.unique(key, return_inverse=True)
     first = torch.full((int(kind.max()) + 1,), len(z), dtype=torch.long, device=z.device)
     return first.scatter_reduce(0, kind, torch.arange(len(z), device=z.device), "amin"), kind
+
+
+@cache
+def _odd_numbers(count: int) -> Tensor:
+    return torch.from_numpy(np.random.default_rng(0).integers(2**62, size=count) * 2 + 1)
 
 
 class Denoiser(nn.Module):

@@ -209,6 +209,7 @@ class CategoricalDiffusion(Process):
     def step(self, z: Tensor, prediction: Product, t: Tensor, s: Tensor, generator: torch.Generator) -> Tensor:
         """Draw from :meth:`backward`, with one table for all rows that are alike, and some tables at a time."""
         height = torch.rand(z.shape, dtype=torch.float64, device=z.device, generator=generator)
+        t, s = t.expand(len(z), 1), s.expand(len(z), 1)
         first, kind = _alike(prediction, torch.cat([z, t, s], 1))
         drawn = torch.empty_like(height)
         size = self.rows_at_once
