@@ -148,8 +148,8 @@ class DDPM(Baseline):
         process = GaussianDiffusion(low, high, AMPLITUDES[plan.schedule])
         return process, self._denoiser(MeanHead(len(plan.mean)), process, plan.width)
 
-    def _lift(self, process: Process, x: torch.Tensor) -> torch.Tensor:
-        return self.plan_.lift(x)
+    def _batch(self, rows: Rows, index: np.ndarray) -> Any:
+        return self.plan_.lift(super()._batch(rows, index))
 
     def _project(self, x: torch.Tensor) -> torch.Tensor:
         domain = domains.Count() if self.plan_.whole else domains.NonNegative()
@@ -285,8 +285,9 @@ class D3PM(Baseline):
 
 def _log_frequency(rows: Rows, states: int) -> np.ndarray:
     """ln of how often every column is in every state (D, K), as if one more row had been spread over all of them."""
-    column, value = rows.nonzeros()
-    counts = np.bincount(column * states + value.astype(np.int64), minlength=rows.columns * states)
+    counts = np.zeros(rows.columns * states)
+    for column, value in rows.nonzeros():
+        counts += np.bincount(column.astype(np.int64) * states + value.astype(np.int64), minlength=len(counts))
     counts = counts.reshape(rows.columns, states)
     counts[:, 0] = rows.count - counts.sum(axis=1)
     return np.log((counts + 1 / states) / (rows.count + 1))

@@ -11,7 +11,7 @@ head                 data                                   belief
 :class:`CountHead`    counts, bounded counts, binary         an atom at zero, K negative binomials, K binomials
 :class:`GammaHead`    non-negative reals                     about x_0: an atom at zero and K Gammas
 :class:`UnitsHead`    one-hot, simplex, bounded reals        about x_0: atoms at the vertices and K Dirichlets
-:class:`TotalHead`    wide counts                            total × composition
+:class:`BagHead`      wide counts and sparse reals           total × composition (× amounts)
 ===================  =====================================  ============================================================
 """
 
@@ -20,24 +20,23 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from countjump.bags import Amounts, BagLaw, Bags
 from countjump.laws import (
     Binomial,
-    CountLaw,
     DirichletMixture,
     Gamma,
     Law,
     Mixture,
-    Multinomial,
     NegativeBinomial,
     Poisson,
     Product,
     Shared,
     Split,
-    Whole,
     Zero,
 )
 
@@ -45,12 +44,16 @@ MAX_SHAPE = 1e6
 """The largest shape of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose."""
 
 
+UNLIKELY = -3.0
+"""The log-weight, before any training, of an atom at zero and of a binomial beside negative binomials that fit the column."""
+
+
 @dataclass(frozen=True)
 class Belief:
     """What is believed of a row given z_t: the law of the missing count z_0 − z_t and, where there is one, of x_0."""
 
-    missing: CountLaw
-    data: Law | None = None
+    missing: Any
+    data: Any = None
 
     def rows(self, index: Tensor) -> Belief:
         """The beliefs of the rows ``index``."""
@@ -89,21 +92,20 @@ class Conjugate(nn.Module):
 
 
 class Head(nn.Module, ABC):
-    """From network output to belief. ``inputs`` and ``outputs`` size the network; ``sparse`` features are mostly zero."""
+    """From network output to belief. ``inputs`` and ``outputs`` size the network."""
 
     inputs: int
     outputs: int
-    sparse = False
 
     @abstractmethod
-    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
+    def features(self, z: Any, alpha: Tensor) -> Tensor:
         """What the network sees of z_t (B, …): (B, inputs), float32."""
 
     @abstractmethod
-    def forward(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
+    def forward(self, output: Tensor, z: Any, alpha: Tensor) -> Belief:
         """The belief that the network's output (B, outputs) means."""
 
-    def negative_log_likelihood(self, belief: Belief, missing: Tensor) -> Tensor:
+    def negative_log_likelihood(self, belief: Belief, missing: Any) -> Tensor:
         """−ln belief(missing) per row, on a scale of about one per entry."""
         return -belief.missing.log_prob(missing) / missing[0].numel()
 
@@ -142,36 +144,54 @@ class PoissonHead(ColumnHead):
         return Belief(Product(Poisson(self.prior.lam * (1 - alpha) * f)))
 
 
-class GammaHead(ColumnHead):
-    """Non-negative reals: x_0 is zero (possible while z_t = 0) or one of K Gammas; the missing count is then a mixture of
-    negative binomials.
+class Gammas(nn.Module):
+    """The prior of every column, a mixture of Gammas (3, D, K: weights, shapes, means), and its posterior given z_t.
+
+    Given z_t ~ Pois(λ α x) each weight is multiplied by the negative binomial probability of z_t, and each Gamma is the conjugate
+    one, with shape z_t + shape. Counts that are thinned are the same with λ = 1, x being the rate behind the count.
     """
 
-    log_odds_zero: Tensor
-    has_zeros: Tensor
-    spread: Tensor
+    log_weights: Tensor
+    shapes: Tensor
+    means: Tensor
 
-    def __init__(self, prior: Conjugate, zero_share: Tensor, components: int) -> None:
-        super().__init__(prior, 3 * components + 1)
-        self.components = components
-        _constants(
-            self,
-            log_odds_zero=torch.logit(zero_share.clamp(1e-12, 1 - 1e-12)),
-            has_zeros=zero_share > 0,
-            spread=_spread(components),
-        )
+    def __init__(self, mixture: Tensor) -> None:
+        super().__init__()
+        weights, shapes, means = mixture.double()
+        self.components = weights.shape[-1]
+        _constants(self, log_weights=weights.log(), shapes=shapes, means=means)
+
+    def posterior(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-weights (not normalised), shapes and means (B, D, K) given z (B, D) and λ α."""
+        z = z[..., None]
+        seen = (rate[..., None] * self.means).clamp(min=1e-300)
+        likelihood = NegativeBinomial(self.shapes, seen).log_prob(z)
+        return self.log_weights + likelihood, z + self.shapes, (z + self.shapes) / (seen + self.shapes) * self.means
+
+
+class GammaHead(ColumnHead):
+    """Non-negative reals: x_0 is zero (possible while z_t = 0) or one of K Gammas; the missing count is then a mixture of
+    negative binomials. The network corrects the posterior of the prior's mixture, in log space.
+    """
+
+    log_zero: Tensor
+    log_more: Tensor
+
+    def __init__(self, prior: Conjugate, zero_share: Tensor, gammas: Gammas) -> None:
+        super().__init__(prior, 3 * gammas.components + 1)
+        self.gammas = gammas
+        _constants(self, log_zero=zero_share.log()[:, None], log_more=torch.log1p(-zero_share)[:, None])
 
     def forward(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
-        """Each Gamma corrects the conjugate posterior's mean and shape, in log space."""
-        k = self.components
+        """The posterior, corrected."""
+        k = self.gammas.components
         raw = self.by_column(output)
-        means = self.prior.posterior_mean(z, alpha)[..., None] * _soft(raw[..., :k] + self.spread, 12).exp()
-        shapes = (z + self.prior.shape)[..., None] * _soft(raw[..., k : 2 * k], 8).exp()
-        shapes = shapes.clamp(1e-2, MAX_SHAPE)
-        atom = raw[..., 2 * k] + self.log_odds_zero
-        atom = torch.where(self.has_zeros & (z == 0), atom, -torch.inf)
-        logits = torch.cat([atom[..., None], raw[..., 2 * k + 1 :].log_softmax(-1)], -1)
-        zero = Zero(torch.zeros_like(atom)[..., None])
+        weights, shapes, means = self.gammas.posterior(z, self.prior.lam * alpha)
+        means = means * _soft(raw[..., :k], 12).exp()
+        shapes = (shapes * _soft(raw[..., k : 2 * k], 8).exp()).clamp(1e-2, MAX_SHAPE)
+        atom = torch.where(z[..., None] == 0, self.log_zero + raw[..., 2 * k : 2 * k + 1], -torch.inf)
+        logits = torch.cat([atom, self.log_more + weights + raw[..., 2 * k + 1 :]], -1)
+        zero = Zero(torch.zeros_like(atom))
         rate = (self.prior.lam * (1 - alpha))[..., None]
         missing = Mixture(logits, (zero, NegativeBinomial(shapes, rate * means)))
         return Belief(Product(missing), Product(Mixture(logits, (zero, Gamma(shapes, means)))))
@@ -180,28 +200,33 @@ class GammaHead(ColumnHead):
 class CountHead(ColumnHead):
     """Counts: the missing count is zero, one of K negative binomials, or one of K Binomial(M − z_t, q).
 
-    M is the column's bound or its largest training value. A ``bounded`` column has no negative binomials, so that no count
-    exceeds M. The binomials can be narrower than a Poisson, which no negative binomial is; a ``mixed`` Poisson count (Poisson JUMP)
-    never is, and has none.
+    The negative binomials correct the posterior of the rates' mixture of ``gammas``; without them the column is bounded. M is the
+    column's bound or its largest training value. A ``bounded`` column has no negative binomials, so that no count exceeds M. The
+    binomials can be narrower than a Poisson, which no negative binomial is; a ``mixed`` Poisson count (Poisson JUMP) never is, and
+    has none.
     """
 
     largest: Tensor
     excluded: Tensor
-    spread: Tensor
     steps: Tensor
 
     def __init__(
-        self, prior: Conjugate, largest: Tensor, bounded: Tensor, components: int, mixed: bool = False
+        self,
+        prior: Conjugate,
+        largest: Tensor,
+        bounded: Tensor,
+        components: int,
+        gammas: Gammas | None = None,
+        mixed: bool = False,
     ) -> None:
-        all_bounded = bool(bounded.all())
-        negative = 0 if all_bounded else components
-        binomials = 1 if all_bounded and bool((largest <= 1).all()) else components * (not mixed)
+        negative = 0 if gammas is None else gammas.components
+        binomials = 1 if gammas is None and bool((largest <= 1).all()) else components * (not mixed)
         super().__init__(prior, 1 + 2 * binomials + 3 * negative)
-        self.negative, self.binomials = negative, binomials
+        self.negative, self.binomials, self.gammas = negative, binomials, gammas
         excluded = torch.cat(
             [torch.zeros(len(bounded), 1 + binomials, dtype=torch.bool), bounded[:, None].expand(-1, negative)], -1
         )
-        _constants(self, largest=largest, excluded=excluded, spread=_spread(negative), steps=_spread(binomials))
+        _constants(self, largest=largest, excluded=excluded, steps=_spread(binomials))
 
     def law(self, output: Tensor, z: Tensor, alpha: Tensor) -> Mixture:
         """The law of every column's missing count."""
@@ -216,10 +241,13 @@ class CountHead(ColumnHead):
             Binomial(left[..., None], probs.clamp(1e-12, 1 - 1e-12)),
         ]
         logits = raw[..., 2 * k + b :]
-        if k:
-            means = base[..., None].clamp(min=1e-12) * _soft(raw[..., b : b + k] + self.spread, 12).exp()
-            shapes = (z + self.prior.shape)[..., None] * _soft(raw[..., b + k : b + 2 * k], 10).exp()
-            parts.append(NegativeBinomial(shapes.clamp(1e-3, MAX_SHAPE), means))
+        if self.gammas is not None:
+            weights, shapes, means = self.gammas.posterior(z, self.prior.lam * alpha)
+            means = (self.prior.lam * (1 - alpha))[..., None] * means * _soft(raw[..., b : b + k], 12).exp()
+            shapes = shapes * _soft(raw[..., b + k : b + 2 * k], 10).exp()
+            parts.append(NegativeBinomial(shapes.clamp(1e-3, MAX_SHAPE), means.clamp(min=1e-12)))
+            others = torch.full_like(raw[..., : 1 + b], UNLIKELY)
+            logits = logits + torch.cat([others, weights.log_softmax(-1)], -1)
         return Mixture(logits.masked_fill(self.excluded, -torch.inf), tuple(parts))
 
     def forward(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
@@ -292,45 +320,96 @@ class UnitsHead(Head):
         return Belief(Product(Split(left, shares)), Product(shares) if self.has_law else None)
 
 
-class TotalHead(Head):
-    """Wide counts: the missing total by :class:`CountHead`, and its units fall by
-    softmax(ln μ_d + u_d · ln(1 + z_d) · exp(s) + (W h)_d), where W h and s are the network's.
+class BagHead(Head):
+    """Wide sparse rows, total × composition: the missing total by :class:`CountHead`, and its units fall by
+    softmax(b_d + table_d · q + u_d · ln(1 + z_d) · exp(s)), where q and s are the network's.
 
-    How strongly a column that is already there calls for itself (u, s) is learned.
+    How strongly a column that is already there calls for itself (u, s) is learned. What the network sees is the sum of a learned
+    vector per non-zero: a zero costs something in the softmax only. With ``amounts`` rows are sets of columns with a positive real
+    at each: a column comes once, and the real is believed by :class:`countjump.bags.Amounts`.
     """
 
-    sparse = True
-
-    log_shares: Tensor
-
-    def __init__(self, shares: Tensor, total: CountHead) -> None:
+    def __init__(self, shares: Tensor, total: CountHead, width: int, amounts: AmountHead | None = None) -> None:
         super().__init__()
-        self.total = total
+        self.total, self.amounts, self.width = total, amounts, width
         self.columns = len(shares)
-        _constants(self, log_shares=shares.log().float())
         self.tokens = float(total.prior.mean.sum())
-        self.self_excitation = nn.Parameter(torch.full((self.columns,), 0.5))
-        self.inputs = self.columns + total.inputs
-        self.outputs = self.columns + 1 + total.outputs
+        self.embedding = nn.Parameter(torch.randn(self.columns, width) * 0.1)
+        self.table = nn.Parameter(torch.randn(self.columns, width) / width**0.5)
+        self.bias = nn.Parameter(shares.log().float())
+        if amounts is None:
+            self.self_excitation = nn.Parameter(torch.full((self.columns,), 0.5))
+        self.inputs = width + total.inputs
+        self.outputs = width + 1 + total.outputs + (0 if amounts is None else amounts.outputs)
 
-    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """ln(1 + z), zero where z is, and the total's features."""
-        return torch.cat([z.float().log1p(), self.total.features(z.sum(-1, keepdim=True), alpha)], -1)
+    def features(self, z: Bags, alpha: Tensor) -> Tensor:
+        """Σ_d ln(1 + z_d) · embedding_d, and the total's features."""
+        seen = nn.functional.embedding_bag(
+            z.column, self.embedding, z.starts(), mode="sum", per_sample_weights=z.value.float().log1p()
+        )
+        return torch.cat([seen, self.total.features(z.totals()[:, None], alpha)], -1)
 
-    def forward(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
-        """Total × composition; the logits stay in float32."""
-        strength, composition = output[:, :1], output[:, 1 : 1 + self.columns]
-        excited = self.self_excitation * z.float().log1p() * _soft(strength, 4).exp()
-        logits = self.log_shares + excited + composition
-        total = self.total.law(output[:, 1 + self.columns :], z.sum(-1, keepdim=True), alpha)
-        return Belief(Whole(Split(total, Multinomial(logits[:, None, :]))))
+    def forward(self, output: Tensor, z: Bags, alpha: Tensor) -> Belief:
+        """Total × composition, and the amounts."""
+        query, strength, of_total, rest = output.split(
+            [self.width, 1, self.total.outputs, self.outputs - self.width - 1 - self.total.outputs], 1
+        )
+        there = z.totals()
+        total = self.total.law(of_total, there[:, None], alpha)
+        sets = self.amounts is not None
+        excitation = None if sets else self.self_excitation
+        most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
+        limit = (most - there).clamp(min=0)
+        missing = BagLaw(total, query, _soft(strength, 4).exp(), z, self.table, self.bias, excitation, limit)
+        return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
 
-    def negative_log_likelihood(self, belief: Belief, missing: Tensor) -> Tensor:
+    def negative_log_likelihood(self, belief: Belief, missing: Bags) -> Tensor:
         """The total's and the composition's, the latter per expected token: two factors, so any weights share a minimiser."""
-        split = belief.missing.split  # type: ignore[attr-defined]
-        total = -split.total.log_prob(missing.sum(-1, keepdim=True)).squeeze(1)
-        composition = -(missing * split.composition.logits.squeeze(1).log_softmax(-1)).sum(-1)
-        return total + composition / max(self.tokens, 1.0)
+        law: BagLaw = belief.missing
+        total = -law.total.log_prob(missing.totals()[:, None]).squeeze(1)
+        return total + law.cross_entropy(missing) / max(self.tokens, 1.0)
+
+
+class AmountHead(nn.Module):
+    """The positive reals of a sparse row given where they are (see :class:`countjump.bags.Amounts`), ``level`` Gammas each."""
+
+    log_total: Tensor
+    spread: Tensor
+
+    def __init__(self, size: Tensor, log_total: float, components: int, levels: int = 6, factors: int = 8) -> None:
+        super().__init__()
+        columns, self.rank = len(size), 16
+        self.components, self.levels, self.factors = components, levels, factors
+        _constants(self, log_total=torch.tensor(log_total, dtype=torch.float64), spread=_spread(components))
+        self.size = nn.Parameter(size.float())
+        self.table = nn.Parameter(torch.randn(columns, self.rank) / self.rank**0.5)
+        self.level = nn.Parameter(torch.arange(1.0, levels + 1).log())
+        self.log_shape = nn.Parameter(torch.full((levels,), 2.0))
+        self.column_weights = nn.Parameter(torch.zeros(columns, levels))
+        self.offset = nn.Parameter(torch.linspace(-0.5, 0.5, factors))
+        self.outputs = 3 * components + self.rank + levels + 2 * factors
+
+    def forward(self, output: Tensor, z: Bags) -> Amounts:
+        """The law at the places of z."""
+        k = self.components
+        means, shapes, weights, rest = output.double().split([k, k, k, output.shape[1] - 3 * k], 1)
+        means = (self.log_total + _soft(means + self.spread, 12)).exp()[:, None]
+        shapes = (2 + _soft(shapes, 8)).exp()[:, None]
+        total = Mixture(weights[:, None], (Gamma(shapes.clamp(1e-2, MAX_SHAPE), means),))
+        query, levels, factors, offsets = rest.float().split([self.rank, self.levels, self.factors, self.factors], 1)
+        return Amounts(
+            places=z,
+            total=total,
+            query=query,
+            weights=factors,
+            offsets=_soft(self.offset + offsets, 8),
+            level_weights=levels,
+            table=self.table,
+            size=self.size,
+            levels=self.level,
+            shapes=_soft(self.log_shape, 10).exp().clamp(1e-1, MAX_SHAPE),
+            column_weights=self.column_weights,
+        )
 
 
 def _soft(raw: Tensor, limit: float) -> Tensor:

@@ -13,12 +13,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from countjump.beliefs import Conjugate, CountHead, GammaHead, Head, PoissonHead, TotalHead, UnitsHead
+from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, GammaHead, Gammas, Head, PoissonHead, UnitsHead
 from countjump.data import Columns, Rows
 from countjump.domains import Binary, Bounded, Count, Domain, NonNegative, OneHot, Simplex
 from countjump.laws import MAX_COUNT
 from countjump.networks import MLP
-from countjump.processes.base import Denoiser
+from countjump.priors import gamma_mixture
+from countjump.processes.bags import BagJump
+from countjump.processes.base import Denoiser, Process
 from countjump.processes.jump import DECODINGS, OBJECTIVES, Encoding, Exact, Jump, Randomised, Units
 from countjump.schedules import Cosine, Geometric, LinearBeta, Schedule
 
@@ -28,10 +30,20 @@ SCHEDULES = ("linear-beta", "cosine", "geometric")
 NETWORKS = {"mlp": MLP}
 
 WIDE = 256
-"""From this many columns on, unbounded counts are modelled as total × composition."""
+"""From this many columns on, unbounded counts and sparse reals are modelled as total × composition."""
+
+FEW = 4
+"""Up to so many columns have twice as many components: their tails are worth it."""
+
+BINOMIALS = 4
+"""Binomials beside the negative binomials of a count."""
+
+SPARSE = 0.5
+"""The share of zeros from which on reals are sparse."""
 
 FIRST_TOKENS = 0.25
-"""The expected count of a whole row at the last time before 1: with at most about one unit, a step has no joint error."""
+"""The expected count of a whole row at the last time before 1: with at most about one unit, a step has no joint error. One row in
+a thousand may expect more than one."""
 
 LOG_SNR = -12.0
 """The paper's mean log-SNR at the end of the chain."""
@@ -62,6 +74,8 @@ class Plan:
     total_mean: float
     total_variance: float
     total_largest: float
+    gammas: np.ndarray
+    """Weights, shapes and means (3, D, K) of the Gammas behind every column (of the row's total, for a composition)."""
     has_law: bool = True
     remainder: float = 1.0
     """What the constant columns of a simplex leave."""
@@ -70,7 +84,7 @@ class Plan:
 
 def default_width(columns: int) -> int:
     """Hidden units of the network."""
-    return 256 if 16 <= columns < WIDE else 128
+    return 256 if columns >= 16 else 128
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -110,7 +124,7 @@ def choose(
     process: str,
     belief: str,
     lam: object,
-    components: int,
+    components: int | None,
     objective: str,
     decode: str,
     schedule: str | Schedule,
@@ -132,18 +146,33 @@ def choose(
             f"objective={objective!r} is the paper's, for belief='poisson': use objective='nll' with {belief!r}"
         )
     decode = one_of("decode", decode, (*DECODINGS, "auto"))
-    drawable = belief == "mixture" and not whole and has_law
+    sets = belief == "composition" and isinstance(domain, NonNegative)
+    drawable = sets or (belief == "mixture" and not whole and has_law)
+    if belief == "composition" and decode not in ("auto", "draw" if sets else "latent"):
+        raise ValueError(f"decode={decode!r} does not go with belief='composition': leave it 'auto'")
     if decode == "auto":
         decode = "draw" if drawable else "latent"
     elif decode == "draw" and not drawable:
         raise ValueError(
             "decode='draw' needs a belief about x_0, which belief='mixture' has on real data: use decode='latent'"
         )
-    lam_array = _choose_lam(lam, rows, all_columns, varying, domain, process, columns, reasons)
-    totals = rows.totals()
-    units_mean = _tokens(lam_array, columns, domain, process)
-    chosen, last = _choose_schedule(schedule, units_mean, rows.columns)
+    if sets:
+        process, lam_array = "binomial", np.ones(rows.columns)
+        reasons["process"] = "binomial: the places of the non-zeros are thinned"
+    else:
+        lam_array = _choose_lam(lam, rows, all_columns, varying, domain, process, columns, reasons)
+    totals = rows.filled() if sets else rows.totals()
+    units_mean = float(totals.mean()) if sets else _tokens(lam_array, columns, domain, process)
+    tail = float(np.quantile(totals, 0.999) / max(totals.mean(), 1e-300)) if len(totals) else 1.0
+    chosen, last = _choose_schedule(schedule, units_mean, rows.columns, tail)
     one_of("network", network, tuple(NETWORKS))
+    narrow = rows.columns <= FEW or belief == "composition"
+    components = components or (8 if narrow and isinstance(domain, NonNegative | Count) else 4)
+    gammas = np.zeros((3, 0, components))
+    if belief == "composition":
+        gammas = _gammas(Rows(totals[:, None]), components, counts=True)
+    elif belief == "mixture" and (isinstance(domain, Count) or process == "poisson"):
+        gammas = _gammas(rows, components, counts=whole)
     return Plan(
         whole_domain=whole_domain,
         domain=domain,
@@ -158,6 +187,7 @@ def choose(
         network=network,
         width=width or default_width(rows.columns),
         columns=columns,
+        gammas=gammas,
         total_mean=float(totals.mean()),
         total_variance=float(totals.var()),
         total_largest=float(totals.max()),
@@ -166,21 +196,33 @@ def choose(
     )
 
 
-def choose_belief(belief: str, domain: Domain, process: str, columns: int, reasons: dict[str, str]) -> str:
-    """ "poisson", "mixture" or "composition"."""
+def _gammas(rows: Rows, components: int, counts: bool) -> np.ndarray:
+    """The prior of every column: a mixture of Gammas; of at most about a million values."""
+    some = rows.take(np.arange(0, rows.count, -(-rows.count * rows.columns // 10**6) or 1)).numpy().T
+    fitted = [gamma_mixture(column if counts else column[column > 0], components, counts) for column in some]
+    return np.stack(fitted, 1) if fitted else np.zeros((3, 0, components))
+
+
+def choose_belief(
+    belief: str, domain: Domain, process: str, columns: int, zeros: float, scaled: bool, reasons: dict[str, str]
+) -> str:
+    """ "poisson", "mixture" or "composition"; ``scaled`` is whether Poisson JUMP or its λ was asked for."""
     belief = one_of("belief", belief, (*BELIEFS, "auto"))
-    unbounded = isinstance(domain, Count) and (domain.max is None or np.isinf(np.asarray(domain.max)).any())
+    counts = isinstance(domain, Count) and process == "binomial"
+    reals = isinstance(domain, NonNegative) and not scaled
     if belief == "auto":
-        belief = "composition" if unbounded and process == "binomial" and columns >= WIDE else "mixture"
+        unbounded = counts and (domain.max is None or np.isinf(np.asarray(domain.max)).any())  # type: ignore[attr-defined]
+        sparse = reals and zeros >= SPARSE
+        belief = "composition" if (unbounded or sparse) and columns >= WIDE else "mixture"
         reasons["belief"] = f"{belief}: " + (
-            f"{columns} columns of unbounded counts"
+            f"{columns} columns of {'unbounded counts' if unbounded else f'reals, {zeros:.1%} of them zero'}"
             if belief == "composition"
             else f"the choice for {domain.name} data"
         )
-    if belief == "composition" and not (isinstance(domain, Count) and process == "binomial"):
+    if belief == "composition" and not (counts or reals):
         raise ValueError(
             "belief='composition' lets the units of a row's total fall on columns, which needs counts and "
-            "process='binomial': use belief='mixture'"
+            "process='binomial', or non-negative reals with process and lam left 'auto': use belief='mixture'"
         )
     if belief == "poisson" and process == "binomial" and isinstance(domain, Simplex | Bounded):
         raise ValueError(f"belief='poisson' on {domain.name} data needs process='poisson': or use belief='mixture'")
@@ -255,7 +297,9 @@ def _tokens(lam: np.ndarray, columns: Columns, domain: Domain, process: str) -> 
     return float((lam * columns.mean).sum())
 
 
-def _choose_schedule(schedule: str | Schedule, tokens: float, columns: int) -> tuple[Schedule, float | None]:
+def _choose_schedule(
+    schedule: str | Schedule, tokens: float, columns: int, tail: float
+) -> tuple[Schedule, float | None]:
     """A schedule object is taken as it is, on its even grid; a name is solved for the data, with a grid that starts late."""
     if isinstance(schedule, Schedule):
         return schedule, None
@@ -271,18 +315,34 @@ def _choose_schedule(schedule: str | Schedule, tokens: float, columns: int) -> t
         chosen = Geometric(min(math.exp(LOG_SNR) / per_entry, 0.1))
     else:
         chosen = Cosine()
-    return chosen, chosen.time(min(FIRST_TOKENS / tokens, 0.5))
+    return chosen, chosen.time(min(FIRST_TOKENS / tokens, 1 / max(tail * tokens, 1e-300), 0.5))
 
 
-def build(plan: Plan) -> tuple[Jump, Denoiser]:
+def build(plan: Plan) -> tuple[Process, Denoiser]:
     """The process and an untrained denoiser."""
     one_of("process", plan.process, PROCESSES)
     one_of("belief", plan.belief, BELIEFS)
-    encoding = _encoding(plan)
-    head = _head(plan)
-    process = Jump(encoding, head, plan.schedule, plan.objective, plan.decode, plan.last)
-    network: nn.Module = NETWORKS[plan.network](head.inputs, head.outputs, plan.width, sparse=head.sparse)
-    return process, Denoiser(network, head, plan.schedule)
+    head = _bag_head(plan) if plan.belief == "composition" else _head(plan)
+    network: nn.Module = NETWORKS[plan.network](head.inputs, head.outputs, plan.width)
+    denoiser = Denoiser(network, head, plan.schedule)
+    if isinstance(head, BagHead):
+        return BagJump(head, plan.schedule, plan.last), denoiser
+    return Jump(_encoding(plan), head, plan.schedule, plan.objective, plan.decode, plan.last), denoiser
+
+
+def _bag_head(plan: Plan) -> BagHead:
+    stats, mean = plan.columns, plan.total_mean
+    prior = _prior(np.array([mean]), np.array([plan.total_variance - mean]), torch.ones(1))
+    largest = torch.tensor([plan.total_largest], dtype=torch.float64)
+    gammas = Gammas(torch.from_numpy(plan.gammas))
+    total = CountHead(prior, largest, torch.tensor([False]), BINOMIALS, gammas)
+    if isinstance(plan.domain, Count):
+        return BagHead(torch.from_numpy(stats.mean / mean), total, plan.width)
+    filled = 1 - stats.zero_share
+    size = np.log(stats.mean / filled)
+    row = float(np.average(stats.mean / filled, weights=filled) * mean)
+    amounts = AmountHead(torch.from_numpy(size - math.log(row)), math.log(stats.mean.sum()), plan.components)
+    return BagHead(torch.from_numpy(filled / mean), total, plan.width, amounts)
 
 
 def _encoding(plan: Plan) -> Encoding:
@@ -313,21 +373,19 @@ def _head(plan: Plan) -> Head:
     prior = _prior(stats.mean, stats.variance - count_noise, lam)
     if plan.belief == "poisson":
         return PoissonHead(prior)
-    if plan.belief == "composition":
-        total = _prior(np.array([plan.total_mean]), np.array([plan.total_variance - plan.total_mean]), torch.ones(1))
-        largest = torch.tensor([plan.total_largest], dtype=torch.float64)
-        return TotalHead(
-            torch.from_numpy(stats.mean / plan.total_mean),
-            CountHead(total, largest, torch.tensor([False]), plan.components),
-        )
     if isinstance(plan.domain, NonNegative | Bounded | Simplex):
-        return GammaHead(prior, torch.from_numpy(stats.zero_share), plan.components)
+        return GammaHead(prior, torch.from_numpy(stats.zero_share), Gammas(torch.from_numpy(plan.gammas)))
     if plan.process == "poisson":
         unbounded = torch.zeros(len(stats.mean), dtype=torch.bool)
-        return CountHead(prior, torch.from_numpy(stats.largest), unbounded, plan.components, mixed=True)
+        gammas = Gammas(torch.from_numpy(plan.gammas))
+        return CountHead(prior, torch.from_numpy(stats.largest), unbounded, plan.components, gammas, mixed=True)
     bound = _bounds(plan) if isinstance(plan.domain, Count) else torch.ones(len(stats.mean), dtype=torch.float64)
     bounded = bound.isfinite()
-    return CountHead(prior, torch.where(bounded, bound, torch.from_numpy(stats.largest)), bounded, plan.components)
+    largest = torch.where(bounded, bound, torch.from_numpy(stats.largest))
+    if bool(bounded.all()):
+        return CountHead(prior, largest, bounded, plan.components)
+    gammas = Gammas(torch.from_numpy(plan.gammas))
+    return CountHead(prior, largest, bounded, min(plan.components, BINOMIALS), gammas)
 
 
 def _prior(mean: np.ndarray, variance: np.ndarray, lam: Tensor) -> Conjugate:
@@ -369,6 +427,10 @@ def family(domain: Domain) -> Domain:
 
 def check_scorable(plan: Plan) -> None:
     """Raise where the model gives the data no likelihood, and say what does."""
+    if plan.belief == "composition" and isinstance(plan.domain, NonNegative):
+        raise ValueError(
+            "belief='composition' on non-negative reals is a sampler without a likelihood: use belief='mixture' to score"
+        )
     if plan.process == "poisson" and not (plan.belief == "mixture" and isinstance(plan.domain, NonNegative)):
         change = "belief='mixture'" if isinstance(plan.domain, NonNegative) else "process='binomial'"
         raise ValueError(

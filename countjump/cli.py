@@ -115,7 +115,12 @@ def reproduce(arguments: argparse.Namespace) -> None:
         overrides["paper_epochs"] = arguments.epochs
     if arguments.steps is not None:
         overrides["steps"] = _whole_numbers("--steps", arguments.steps)
-    experiment = EXPERIMENTS[arguments.experiment](arguments.preset, overrides)
+    kind = EXPERIMENTS[arguments.experiment]
+    if arguments.data is not None:
+        if not kind.reads_data:
+            raise ValueError(f"--data is for experiments that read data, and {arguments.experiment} makes its own")
+        overrides["data"] = arguments.data
+    experiment = kind(arguments.preset, overrides)
     only, methods = ([name for name in text.split(",") if name] for text in (arguments.only, arguments.methods))
     runner.run(experiment, Path(arguments.out), only, methods, arguments.runs, progress=not arguments.quiet)
     print(Path(arguments.out) / "table.md")
@@ -217,7 +222,9 @@ def _parser() -> argparse.ArgumentParser:
     command = _command(commands, "sample", "draw rows from a saved model", sample)
     command.add_argument("model", metavar="MODEL", help="the directory of a saved model")
     command.add_argument("--rows", type=int, required=True, metavar="N", help="how many rows to draw")
-    command.add_argument("--out", required=True, metavar="FILE", help="where to write them: .npz, .npy, .csv or .tsv")
+    command.add_argument(
+        "--out", required=True, metavar="FILE", help="where to write them: .npz, .npy, .csr, .csv or .tsv"
+    )
     command.add_argument("--steps", type=int, default=20, metavar="S", help="steps of the chain (default: 20)")
     command.add_argument("--seed", type=int, metavar="N", help="the same seed gives the same rows")
 
@@ -244,6 +251,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     command.add_argument(
         "--steps", metavar="LIST", help="steps to sample JUMP with, such as 10,20, instead of the preset's"
+    )
+    command.add_argument(
+        "--data", metavar="DIR", help="where the files of the documents are (default: that of COUNTJUMP_DATA)"
     )
     command.add_argument(
         "--out", required=True, metavar="DIR", help="for records, tables and figures; what is there stays"

@@ -19,6 +19,7 @@ from tqdm import tqdm
 
 from countjump import choices, domains, storage
 from countjump._version import __version__
+from countjump.bags import Bags
 from countjump.choices import one_of
 from countjump.data import Rows, as_matrix, fingerprint
 from countjump.processes.base import Denoiser, Process
@@ -69,9 +70,9 @@ class Estimator(BaseEstimator, ABC):
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         """The plan back from :meth:`_describe`."""
 
-    def _lift(self, process: Process, x: torch.Tensor) -> torch.Tensor:
+    def _batch(self, rows: Rows, index: np.ndarray) -> Any:
         """Data rows as the process takes them."""
-        return x
+        return rows.take(index).to(self.device_)
 
     # Fitting.
 
@@ -191,7 +192,7 @@ class Estimator(BaseEstimator, ABC):
         batch_size = self.batch_size or default_batch_size(rows)
 
         def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
-            x = self._lift(process, rows.take(index).to(device))
+            x = self._batch(rows, index)
             times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
             # Rows arrive in strata: a random start gives every time a fair share of each.
             start = torch.randint(len(times), (1,), device=device, generator=generator)
@@ -211,7 +212,7 @@ class Estimator(BaseEstimator, ABC):
         settings = Settings(
             updates=updates,
             batch_size=batch_size,
-            learning_rate=self.learning_rate or 1e-3,
+            learning_rate=self.learning_rate or (3e-3 if rows.columns >= choices.WIDE else 1e-3),
             lr_schedule=self.lr_schedule,
             warmup=min(100, updates // 10),
             ema=self.ema,
@@ -249,29 +250,37 @@ class Estimator(BaseEstimator, ABC):
         whole = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
         return whole[:n_samples]
 
-    def _sample_block(self, seed: int, block: int, steps: int) -> np.ndarray:
-        """A whole block of rows in float64."""
+    def _sample_block(self, seed: int, block: int, steps: int) -> np.ndarray | sp.csr_matrix:
+        """A whole block of rows in float64; CSR where they are sampled as bags."""
+        varying = np.isnan(self.constants_)
+        if self.denoiser_ is None:
+            return np.tile(self.constants_, (self.block_rows_, 1))
+        times = self.process_.grid(steps)
+        x = sample_block(self.process_, self.denoiser_, self.block_rows_, times, seeded(self.device_, seed, block))
+        if isinstance(x, Bags):
+            place = sp.csr_matrix(
+                (np.ones(varying.sum()), (range(varying.sum()), varying.nonzero()[0])),
+                shape=(varying.sum(), len(varying)),
+            )
+            fixed = sp.csr_matrix(np.where(varying, 0, self.constants_))
+            return x.csr() @ place + sp.csr_matrix(np.ones((self.block_rows_, 1))) @ fixed
         rows = np.tile(self.constants_, (self.block_rows_, 1))
-        if self.denoiser_ is not None:
-            generator = seeded(self.device_, seed, block)
-            times = self.process_.grid(steps)
-            x = sample_block(self.process_, self.denoiser_, self.block_rows_, times, generator)
-            rows[:, np.isnan(self.constants_)] = self._project(x).cpu().numpy()
+        rows[:, varying] = self._project(x).cpu().numpy()
         return rows
 
     @abstractmethod
     def _project(self, x: torch.Tensor) -> torch.Tensor:
         """Sampled rows into the data's domain."""
 
-    def _finish(self, rows: np.ndarray) -> Any:
+    def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
         """The dtype and kind that went in."""
+        kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[self.sparse_]
+        whole = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
+        values = whole.data if self.sparse_ else whole
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
-            rows = np.rint(rows).clip(limits.min, limits.max)
-        typed = rows.astype(self.dtype_)
-        if not self.sparse_:
-            return typed
-        return sp.csr_array(typed) if self.sparse_ == "array" else sp.csr_matrix(typed)
+            np.clip(np.rint(values, out=values), limits.min, limits.max, out=values)
+        return whole.astype(self.dtype_)
 
     # Likelihood.
 
@@ -412,8 +421,10 @@ def default_batch_size(rows: Rows) -> int:
 
 
 def default_updates(rows: Rows) -> int:
-    """The length of training from the data's size: a tenth of the entries, within bounds."""
-    return int(np.clip(rows.count * rows.columns / 10, 1000, 3000))
+    """The length of training from the data's size: a tenth of the entries, within bounds; sixty epochs of wide rows."""
+    if rows.columns >= choices.WIDE:
+        return int(np.clip(60 * rows.count / default_batch_size(rows), 3000, 8000))
+    return int(np.clip(rows.count * rows.columns / 10, 1000, 2000 if rows.columns == 1 else 3000))
 
 
 def as_seed(random_state: Any) -> int:

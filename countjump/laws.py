@@ -6,8 +6,8 @@ kept with probability p. That one method carries the whole of JUMP (see ``docs/a
 ======================  ==================================================================================
 scalar count laws       :class:`Zero`, :class:`Poisson`, :class:`Binomial`, :class:`NegativeBinomial`
 continuous laws         :class:`Gamma`, :class:`DirichletMixture`
-built from others       :class:`Mixture`, :class:`Split` (total × composition), :class:`Product`, :class:`Whole`,
-                        :class:`Shared`, :class:`Shifted`
+built from others       :class:`Mixture`, :class:`Split` (total × composition), :class:`Product`, :class:`Shared`,
+                        :class:`Shifted`
 ======================  ==================================================================================
 """
 
@@ -445,34 +445,6 @@ class Product(CountLaw):
     def thin(self, p: Tensor | float) -> Product:
         """Every entry thinned."""
         return Product(self.entries.thin(p))  # type: ignore[attr-defined]
-
-
-@dataclass(frozen=True, eq=False)
-class Whole(CountLaw):
-    """A row that is one whole: a :class:`Split` of shape (B, 1, C) as a law of rows (B, C).
-
-    >>> Whole(Split(Poisson(torch.ones(2, 1)), Multinomial(torch.zeros(2, 1, 4)))).log_prob(torch.zeros(2, 4))
-    tensor([-1., -1.])
-    """
-
-    split: Split
-
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draw rows."""
-        return self.split.sample(generator).squeeze(1)
-
-    def log_prob(self, value: Tensor) -> Tensor:
-        """One number per row."""
-        return self.split.log_prob(value[:, None]).squeeze(1)
-
-    @property
-    def mean(self) -> Tensor:
-        """Entry by entry."""
-        return self.split.mean.squeeze(1)
-
-    def thin(self, p: Tensor | float) -> Whole:
-        """The total thinned."""
-        return Whole(self.split.thin(p))
 
 
 @dataclass(frozen=True, eq=False)

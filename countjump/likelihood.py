@@ -15,7 +15,9 @@ import itertools
 import torch
 from torch import Tensor
 
+from countjump.bags import Bags, Thinned
 from countjump.laws import Binomial, Product
+from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoise, distinct_rows
 from countjump.processes.categorical import CategoricalDiffusion
 from countjump.processes.jump import Jump
@@ -41,6 +43,23 @@ def lower_bound(process: Jump, denoise: Denoise, x: Tensor, times: Tensor, gener
         belief = denoise(z_t, t[None], index)
         entries = Binomial(z_0 - z_t, kept.reshape(-1, *[1] * (z_0.dim() - 1)))
         bound += belief.missing.thin(kept).log_prob(z_s - z_t) - Product(entries).log_prob(z_s - z_t)
+        z_s = z_t
+    return bound
+
+
+@torch.no_grad()
+def bag_bound(process: BagJump, denoise: Denoise, x: Bags, times: Tensor, generator: torch.Generator) -> Tensor:
+    """The same for counts in bags: ln P(x_0) ≥ −B(x_0)."""
+    index = torch.zeros(len(x), dtype=torch.long, device=x.device)
+    bound = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+    z_s = x
+    for s, t in zip(times.flip(0)[:-1], times.flip(0)[1:], strict=True):
+        ratio = process.schedule.alpha(t) / process.schedule.alpha(s)
+        z_t = Thinned(z_s, ratio[None, None]).sample(generator)
+        kept = process.schedule.kept(s, t)[None, None]
+        added, missing = x.valued(z_s.value - z_t.value), x.valued(x.value - z_t.value)
+        belief = denoise(z_t, t[None], index).missing.thin(kept)
+        bound += belief.log_prob(added) - Thinned(missing, kept).log_prob(added)
         z_s = z_t
     return bound
 

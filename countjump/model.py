@@ -11,11 +11,13 @@ import torch
 from tqdm import tqdm
 
 from countjump import choices, domains, storage
+from countjump.bags import Bags
 from countjump.choices import Plan, one_of
 from countjump.data import Columns, Rows
 from countjump.domains import Domain
 from countjump.estimator import Estimator
-from countjump.likelihood import lower_bound
+from countjump.likelihood import bag_bound, lower_bound
+from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.schedules import Schedule
 
@@ -29,11 +31,11 @@ class JumpModel(Estimator):
         What the values are; "auto" looks.
     process : "auto", "poisson" or "binomial"
         How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
-    belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts)
+    belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts, sparse reals)
     lam : "auto", a number or one per column
         The paper's λ; for proportions, the number of units.
-    components : int
-        Components of a mixture, of each family.
+    components : int or None
+        Components of a mixture, of each family; None for 8 with few columns, else 4.
     objective : "auto", "nll", "reweighted" or "elbo"
     decode : "auto", "latent" g(z_0/λ), "mean" g(E[x_0]) or "draw"
     schedule : "linear-beta", "cosine", "geometric" or a Schedule
@@ -67,7 +69,7 @@ class JumpModel(Estimator):
         process: str = "auto",
         belief: str = "auto",
         lam: Any = "auto",
-        components: int = 4,
+        components: int | None = None,
         objective: str = "auto",
         decode: str = "auto",
         schedule: str | Schedule = "linear-beta",
@@ -140,9 +142,11 @@ class JumpModel(Estimator):
         reasons: dict[str, str] = {}
         domain = self._resolve_domain(X, reasons)
         process = choices.choose_process(self.process, domain, self.lam, reasons)
-        belief = choices.choose_belief(self.belief, domain, process, X.shape[1], reasons)
         rows = Rows(X)
         stats = rows.statistics()
+        scaled = self.process == "poisson" or not isinstance(self.lam, str)
+        zeros = float(stats.zero_share.mean())
+        belief = choices.choose_belief(self.belief, domain, process, X.shape[1], zeros, scaled, reasons)
         constant = stats.smallest == stats.largest
         # What varies of a simplex is a simplex again, of what the constant shares leave.
         remainder = float(1 - stats.largest[constant].sum()) if isinstance(domain, domains.Simplex) else 1.0
@@ -190,17 +194,21 @@ class JumpModel(Estimator):
         return choices.build(plan)
 
     def _describe(self, plan: Plan) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        described = {name: value for name, value in vars(plan).items() if name not in ("lam", "columns")}
-        arrays = {"lam": plan.lam} | {f"columns/{name}": array for name, array in asdict(plan.columns).items()}
+        described = {name: value for name, value in vars(plan).items() if name not in ("lam", "columns", "gammas")}
+        arrays = {"lam": plan.lam, "gammas": plan.gammas} | {
+            f"columns/{name}": array for name, array in asdict(plan.columns).items()
+        }
         return {k: v if k == "reasons" else storage.encode(v) for k, v in described.items()}, arrays
 
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
         columns = {k.removeprefix("columns/"): v for k, v in arrays.items() if k.startswith("columns/")}
         plain = {k: v if k == "reasons" else storage.decode(v) for k, v in described.items()}
-        return Plan(lam=arrays["lam"], columns=Columns(**columns), **plain)
+        return Plan(lam=arrays["lam"], gammas=arrays["gammas"], columns=Columns(**columns), **plain)
 
-    def _lift(self, process: Process, x: torch.Tensor) -> torch.Tensor:
-        return process.encoding.lift(x)  # type: ignore[attr-defined]
+    def _batch(self, rows: Rows, index: np.ndarray) -> Any:
+        if isinstance(self.process_, BagJump):
+            return rows.bags(index).to(self.device_)
+        return self.process_.encoding.lift(super()._batch(rows, index))
 
     def _project(self, x: torch.Tensor) -> torch.Tensor:
         return self.plan_.domain.project(x) * self.plan_.remainder
@@ -214,6 +222,8 @@ class JumpModel(Estimator):
         return (free / self.plan_.remainder <= bound).all(1)
 
     def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        if isinstance(self.process_, BagJump):
+            return bag_bound(self.process_, self.denoiser_, Bags.from_dense(free), times, generator)
         remainder = self.plan_.remainder
         bound = lower_bound(self.process_, self.denoiser_, free / remainder, times, generator)
         if remainder == 1:

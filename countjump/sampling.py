@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from countjump.processes.base import Denoise, Prediction, Process, Step, distinct_rows
+from countjump.bags import Bags
+from countjump.processes.base import Denoise, Prediction, Process, State, Step, distinct_rows
 
 
 def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
@@ -26,11 +27,12 @@ def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
 def once(denoise: Denoise) -> Denoise:
     """A denoiser for one common time that evaluates equal states once."""
 
-    def evaluate(z: Tensor, times: Tensor, index: Tensor) -> Prediction:
+    def evaluate(z: State, times: Tensor, index: Tensor) -> Prediction:
         first, kind = distinct_rows(z)
         if len(first) > 0.9 * len(z):
             return denoise(z, times, index)
-        return denoise(z[first], times, index[first]).rows(kind)
+        some = z.rows(first) if isinstance(z, Bags) else z[first]
+        return denoise(some, times, index[first]).rows(kind)
 
     return evaluate
 
@@ -51,7 +53,7 @@ def chain(process: Process, denoise: Denoise, rows: int, times: Tensor, generato
 
 
 @torch.no_grad()
-def sample_block(process: Process, denoise: Denoise, rows: int, times: Tensor, generator: torch.Generator) -> Tensor:
+def sample_block(process: Process, denoise: Denoise, rows: int, times: Tensor, generator: torch.Generator) -> State:
     """One block of data rows (rows, D), before the domain projects them."""
     for step in chain(process, denoise, rows, times, generator):
         last = step

@@ -33,6 +33,18 @@ class Schedule(ABC):
         t = t.double()
         return torch.where(t >= 1, 0.0, self.interior(t))
 
+    def kept(self, s: Tensor, t: Tensor) -> Tensor:
+        """The share of the missing count that is back by s < t: p = (α_s − α_t)/(1 − α_t)."""
+        alpha_s, alpha_t = self.alpha(s), self.alpha(t)
+        return (alpha_s - alpha_t) / (1 - alpha_t)
+
+    def strew(self, count: int, last: float | None, generator: torch.Generator) -> Tensor:
+        """Times to train on: the first at 1, where every chain starts, the others evenly strewn over [0, last]."""
+        device = generator.device
+        jitter = torch.rand(count - 1, dtype=torch.float64, device=device, generator=generator)
+        inside = (torch.arange(count - 1, device=device) + jitter) / (count - 1)
+        return torch.cat([torch.ones(1, dtype=torch.float64, device=device), inside * (last or 1.0)])
+
     def grid(self, steps: int, last: float | None = None) -> Tensor:
         """The times 1 = t_0 > t_1 > … > t_steps = 0 of a chain: even steps of t, or from 1 to ``last`` and then even ones.
 

@@ -9,7 +9,7 @@ import countjump
 
 ROOT = Path(countjump.__file__).parent
 
-CORE = {"schedules", "laws", "divergences", "beliefs", "processes", "domains", "networks", "trainer"}
+CORE = {"schedules", "laws", "bags", "divergences", "beliefs", "processes", "domains", "networks", "trainer"}
 FACE = CORE | {"oracles", "sampling", "likelihood", "choices", "storage", "data", "_version"}
 PUBLIC = {"countjump"}
 """The public names, imported from the package itself."""
@@ -22,14 +22,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "divergences": set(),
     "domains": set(),
     "networks": set(),
+    "bags": {"laws"},
+    "priors": set(),
     "trainer": {"atomic"},
-    "data": {"atomic"},
-    "beliefs": {"laws"},
-    "processes": {"schedules", "laws", "divergences", "beliefs"},
+    "data": {"atomic", "bags"},
+    "beliefs": {"laws", "bags"},
+    "processes": {"schedules", "laws", "bags", "divergences", "beliefs"},
     "oracles": {"schedules", "laws", "divergences", "beliefs"},
-    "sampling": {"processes"},
-    "likelihood": {"processes", "laws"},
-    "choices": {"schedules", "laws", "domains", "networks", "beliefs", "processes", "data"},
+    "sampling": {"processes", "bags"},
+    "likelihood": {"processes", "laws", "bags"},
+    "choices": {"schedules", "priors", "laws", "domains", "networks", "beliefs", "processes", "data"},
     "storage": {"domains", "schedules", "atomic", "_version"},
     "estimator": FACE,
     "model": FACE | {"estimator"},

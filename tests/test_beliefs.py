@@ -1,11 +1,11 @@
 """Heads: a network that answers zero is a sensible, conjugate model; any answer is finite and inside the support."""
 
-import math
-
 import pytest
 import torch
 
-from countjump.beliefs import Conjugate, CountHead, GammaHead, PoissonHead, TotalHead, UnitsHead
+from countjump.bags import Bags
+from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, GammaHead, Gammas, PoissonHead, UnitsHead
+from countjump.laws import Binomial, Mixture, NegativeBinomial
 
 D = 3
 
@@ -14,25 +14,32 @@ def prior(lam=2.0):
     return Conjugate(*(torch.full((D,), value, dtype=torch.float64) for value in (4.0, 1.5, lam)))
 
 
+def gammas(components, columns=D):
+    """Weights, shapes and means: one is the conjugate prior of :func:`prior`."""
+    means = 4.0 * 3.0 ** torch.arange(components).double()
+    parts = (torch.full((components,), 1 / components).double(), torch.full((components,), 1.5).double(), means)
+    return Gammas(torch.stack([part.expand(columns, components) for part in parts]))
+
+
 def heads():
     infinite = torch.full((D,), 9.0, dtype=torch.float64)
     total = Conjugate(*(torch.tensor([value], dtype=torch.float64) for value in (12.0, 2.0, 1.0)))
+    total_head = CountHead(total, torch.tensor([40.0]).double(), torch.tensor([False]), 4, gammas(4, 1))
+    alike = torch.full((D,), 1 / D, dtype=torch.float64)
     shares = torch.full((1, D), 1 / D, dtype=torch.float64)
     return {
         "poisson": PoissonHead(prior()),
-        "gamma": GammaHead(prior(), torch.tensor([0.0, 0.3, 0.9], dtype=torch.float64), 4),
-        "count": CountHead(prior(1.0), infinite, torch.zeros(D, dtype=torch.bool), 4),
+        "gamma": GammaHead(prior(), torch.tensor([0.0, 0.3, 0.9], dtype=torch.float64), gammas(4)),
+        "count": CountHead(prior(1.0), infinite, torch.zeros(D, dtype=torch.bool), 4, gammas(4)),
         "bounded": CountHead(prior(1.0), infinite, torch.ones(D, dtype=torch.bool), 4),
-        "some-bounded": CountHead(prior(1.0), infinite, torch.tensor([True, False, True]), 4),
+        "some-bounded": CountHead(prior(1.0), infinite, torch.tensor([True, False, True]), 4, gammas(4)),
         "binary": CountHead(prior(1.0), torch.ones(D, dtype=torch.float64), torch.ones(D, dtype=torch.bool), 4),
         "one-hot": UnitsHead(shares, torch.ones(1, dtype=torch.float64), shares, torch.ones(1, dtype=torch.float64), 0),
         "simplex": UnitsHead(
             shares, torch.full((1,), 3.0).double(), torch.zeros(1, D).double(), torch.full((1,), 50.0).double(), 4
         ),
-        "total": TotalHead(
-            torch.full((D,), 1 / D, dtype=torch.float64),
-            CountHead(total, torch.tensor([40.0]).double(), torch.tensor([False]), 4),
-        ),
+        "bag": BagHead(alike, total_head, 8),
+        "set": BagHead(alike, total_head, 8, AmountHead(alike.log(), 1.0, 4)),
     }
 
 
@@ -43,6 +50,8 @@ def state(name, rows=6):
     if name == "one-hot":
         z = torch.zeros(rows, 1, D, dtype=torch.float64)
         z[::2, 0, 1] = 1
+    if name in ("bag", "set"):
+        return Bags.from_dense(z if name == "bag" else (z > 1).double())
     return z[:, None] if name == "simplex" else z
 
 
@@ -62,8 +71,12 @@ def test_any_output_gives_a_finite_law_and_gradient(name, scale):
         with torch.no_grad():
             drawn = belief.missing.sample(torch.Generator().manual_seed(0))
         assert drawn.shape == z.shape
-        assert (drawn >= 0).all()
+        assert ((drawn.value if isinstance(drawn, Bags) else drawn) >= 0).all()
         likely = belief.missing.log_prob(drawn).sum()
+        if name == "set":
+            amounts = belief.data.sample(torch.Generator().manual_seed(0))
+            assert (amounts.value > 0).all()
+            likely = likely - belief.data.negative_log_likelihood(amounts.valued(amounts.value.detach())).sum()
         assert likely.isfinite()
         likely.backward()
         assert output.grad.isfinite().all()
@@ -77,13 +90,49 @@ def test_a_silent_poisson_head_is_the_conjugate_posterior_mean():
 
 
 def test_a_silent_gamma_head_with_one_component_is_the_conjugate_posterior():
-    head = GammaHead(prior(), torch.zeros(D, dtype=torch.float64), 1)
+    head = GammaHead(prior(), torch.zeros(D, dtype=torch.float64), gammas(1))
     z, alpha = state("gamma"), torch.full((6, 1), 0.3, dtype=torch.float64)
     belief = head(torch.zeros(6, head.outputs), z, alpha)
     rate = 2.0 * 0.3 + 1.5 / 4.0
     x = torch.full((6, D), 2.5, dtype=torch.float64)
     expected = torch.distributions.Gamma(z + 1.5, torch.full_like(z, rate)).log_prob(x).sum(1)
     torch.testing.assert_close(belief.data.log_prob(x), expected)
+
+
+def test_a_silent_gamma_head_is_the_posterior_of_a_mixture_of_gammas():
+    """P(x) P(z given x), normalised by quadrature."""
+    head = GammaHead(prior(), torch.full((D,), 0.2).double(), gammas(3))
+    z, alpha = torch.tensor([[0.0, 2.0, 30.0]]).double(), torch.full((1, 1), 0.3).double()
+    data = head(torch.zeros(1, head.outputs), z, alpha).data.entries
+    x = torch.linspace(0, 400, 400_001).double()[1:]
+    prior_mixture = gammas(3)
+    weights, shapes, means = prior_mixture.log_weights[0].exp(), prior_mixture.shapes[0], prior_mixture.means[0]
+    density = (weights * torch.distributions.Gamma(shapes, shapes / means).log_prob(x[:, None]).exp()).sum(-1) * 0.8
+    step = float(x[1] - x[0])
+    for column in range(D):
+        joint = density * torch.distributions.Poisson(2.0 * 0.3 * x).log_prob(z[0, column]).exp()
+        at_zero = 0.2 * float(z[0, column] == 0)
+        expected = joint / (joint.sum() * step + at_zero)
+        got = data.rows(torch.zeros(3, dtype=torch.long)).log_prob(x[[500, 5000, 50_000], None].expand(3, D)).exp()
+        torch.testing.assert_close(got[:, column], expected[[500, 5000, 50_000]], rtol=1e-3, atol=1e-12)
+
+
+def test_the_negative_binomials_of_a_silent_count_head_are_the_posterior_of_thinned_counts():
+    """P(x) Binomial(z; x, α), normalised over x."""
+    head = heads()["count"]
+    z, alpha = torch.tensor([[0.0, 2.0, 30.0]]).double(), torch.full((1, 1), 0.3).double()
+    law = head.law(torch.zeros(1, head.outputs), z, alpha)
+    negative = law.logits.shape[-1] - 4
+    only = Mixture(law.logits[..., negative:], (law.parts[2],))
+    mixture = gammas(4)
+    x = torch.arange(3000.0).double()
+    counts = Mixture(mixture.log_weights[0].expand(3000, 4), (NegativeBinomial(mixture.shapes[:1], mixture.means[:1]),))
+    for column in range(D):
+        joint = counts.log_prob(x) + Binomial(x, alpha[0]).log_prob(z[0, column])
+        posterior = (joint - joint.logsumexp(0)).exp()
+        for missing in (0, 3, 40):
+            got = float(only.log_prob(torch.full((1, D), float(missing)).double())[0, column].exp())
+            assert got == pytest.approx(float(posterior[int(z[0, column]) + missing]), rel=1e-4)
 
 
 def test_a_silent_units_head_with_one_component_is_the_dirichlet_posterior():
@@ -117,19 +166,19 @@ def test_a_bounded_count_never_exceeds_its_bound_and_a_one_hot_row_has_one_unit(
 
 
 def test_self_excitation_raises_the_share_of_what_is_there():
-    head = heads()["total"]
-    z = torch.tensor([[5.0, 0.0, 0.0]], dtype=torch.float64)
+    head = heads()["bag"]
+    z = Bags.from_dense(torch.tensor([[5.0, 0.0, 0.0]], dtype=torch.float64))
     shares = head(torch.zeros(1, head.outputs), z, torch.full((1, 1), 0.5).double()).missing.mean
     assert shares[0, 0] > 2 * shares[0, 1]
 
 
-def test_total_head_weighs_two_factors_of_one_likelihood():
-    head, z, alpha = heads()["total"], state("total"), torch.full((6, 1), 0.5).double()
+def test_bag_head_weighs_two_factors_of_one_likelihood():
+    head, z, alpha = heads()["bag"], state("bag"), torch.full((6, 1), 0.5).double()
     belief = head(torch.randn(6, head.outputs), z, alpha)
     missing = belief.missing.sample()
     loss = head.negative_log_likelihood(belief, missing)
-    split = belief.missing.split
-    total = -split.total.log_prob(missing.sum(1, keepdim=True)).squeeze(1)
-    coefficient = math.lgamma(1) + torch.lgamma(missing.sum(1) + 1) - torch.lgamma(missing + 1).sum(1)
+    total = -belief.missing.total.log_prob(missing.totals()[:, None]).squeeze(1)
+    dense = missing.dense()
+    coefficient = torch.lgamma(dense.sum(1) + 1) - torch.lgamma(dense + 1).sum(1)
     shares = -belief.missing.log_prob(missing) - total + coefficient
     torch.testing.assert_close(loss, total + shares / head.tokens, rtol=1e-5, atol=1e-5)

@@ -1,14 +1,18 @@
 """The benchmarks run and say what they are to say; how long anything takes is not tested."""
 
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 ROOT = Path(__file__).parents[1]
+DATA = Path(os.environ.get("COUNTJUMP_DATA", ROOT.parent / "shared" / "data"))
 SMALL = ["--rows", "200", "--updates", "2", "--timed-updates", "2", "--repeats", "1", "--threads", "1"]
 LINES = (
     "| sampling 200 values |",
@@ -63,3 +67,48 @@ def test_the_straightforward_sampler_is_right_if_its_network_is(straightforward)
     assert (y == y.round()).all()
     assert float((y == 0).double().mean()) == pytest.approx(0.5, abs=0.05)
     assert float(y[y > 1].mean()) == pytest.approx(5, abs=0.1)
+
+
+def wide(*words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "benchmarks/wide.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_hundred_updates_on_200_000_wide_rows_take_little_memory():
+    """Dense they are 24 GB; in memory and on disk."""
+    lines = [line.split("|") for line in wide("memory", "--rows", "200000", "--updates", "100").splitlines()]
+    peaks = {
+        line[1].strip(): float(line[3]) for line in lines if len(line) == 5 and line[1].strip() in ("memory", "disk")
+    }
+    assert set(peaks) == {"memory", "disk"}
+    assert max(peaks.values()) < 6
+
+
+def test_growth_with_the_columns_is_measured():
+    (line,) = [line for line in wide("columns", "2000", "2").splitlines() if "|" in line]
+    assert len(line.split("|")) == 3
+
+
+@pytest.mark.skipif(not (DATA / "20news_bow.npz").exists(), reason=f"no {DATA}: set COUNTJUMP_DATA")
+def test_wide_speed_prints_its_table():
+    small = ["--updates", "2", "--timed-updates", "1", "--rows", "100", "--repeats", "1", "--threads", "1"]
+    lines = wide("speed", "--data", str(DATA), *small).splitlines()
+    for start in (
+        "| training update, width 128",
+        "| sampling 100 documents |",
+        "| W1 of length |",
+        "| two-sample AUC |",
+    ):
+        assert [line.count("|") for line in lines if line.startswith(start)] == [5]
+
+
+def test_the_wide_straightforward_trainer_finds_the_mean(straightforward):
+    module = importlib.import_module("benchmarks.straightforward")
+    X = sp.csr_matrix(np.tile([3, 0, 1], (50, 1)))
+    model = module.WideStraightforward(X, lam=10.0, batch=50)
+    for _ in range(200):
+        model.update()
+    assert abs(model.sample(300, block=200) - X[:1].toarray()).mean() < 0.3

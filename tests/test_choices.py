@@ -19,7 +19,7 @@ def resolve(X, **options):
     domain, _ = domains.infer(matrix)
     reasons = {}
     process = choices.choose_process("auto", domain, "auto", reasons)
-    belief = choices.choose_belief("auto", domain, process, matrix.shape[1], reasons)
+    belief = choices.choose_belief("auto", domain, process, matrix.shape[1], (matrix == 0).mean(), False, reasons)
     defaults = {"lam": "auto", "components": 2, "objective": "auto", "decode": "auto", "schedule": "linear-beta"}
     columns = matrix.shape[1]
     made = {"process": process, "belief": belief, "network": "mlp", "width": None, "reasons": reasons}
@@ -31,7 +31,7 @@ def test_digits_are_bounded_counts_in_columns():
     domain, why = domains.infer(X)
     assert domain == Count(max=16)
     assert "columns share the largest, 16" in why
-    assert choices.choose_belief("auto", domain, "binomial", 64, {}) == "mixture"
+    assert choices.choose_belief("auto", domain, "binomial", 64, 0.5, False, {}) == "mixture"
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ def test_auto_is_right_on_real_data(file, bounded, belief):
     X = sp.load_npz(DATA / file) if not bounded else np.load(DATA / file)["x_train"][:3000].reshape(3000, -1)
     domain, _ = domains.infer(X)
     assert domain == Count(max=255 if bounded else None)
-    assert choices.choose_belief("auto", domain, "binomial", X.shape[1], {}) == belief
+    assert choices.choose_belief("auto", domain, "binomial", X.shape[1], 0.9, False, {}) == belief
 
 
 def test_the_grid_starts_where_a_row_has_a_quarter_of_a_unit():
@@ -60,6 +60,15 @@ def test_the_grid_starts_where_a_row_has_a_quarter_of_a_unit():
     assert alpha[0] == 0
     assert alpha[-1] == 1
     assert float(alpha[1]) * X.sum(1).mean() == pytest.approx(choices.FIRST_TOKENS, rel=1e-3)
+
+
+def test_the_grid_starts_earlier_where_the_tail_is_heavy():
+    X = np.random.default_rng(0).standard_cauchy(20_000).__abs__()[:, None]
+    plan = resolve(X)
+    process, _ = choices.build(plan)
+    alpha = process.schedule.alpha(process.grid(10))
+    assert float(alpha[1] * plan.lam[0]) * np.quantile(X, 0.999) == pytest.approx(1, rel=1e-3)
+    assert float(alpha[1] * plan.lam[0]) * X.mean() < choices.FIRST_TOKENS
 
 
 def test_several_columns_of_large_numbers_keep_their_resolution():

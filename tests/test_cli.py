@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from countjump import JumpModel, __version__
 from countjump.cli import main
+from countjump.data import read_matrix, write_matrix
 
 QUICK = ["--max-updates", "5", "--width", "8", "--seed", "0", "--quiet"]
 
@@ -83,6 +84,23 @@ def test_sparse_rows_go_in_and_come_out(tmp_path, capsys):
     assert run(capsys, "sample", saved, "--rows", 5, "--out", tmp_path / "rows.csv", "--steps", 2, "--seed", 1)[0] == 0
     dense = np.loadtxt(tmp_path / "rows.csv", delimiter=",", skiprows=1)
     np.testing.assert_array_equal(dense, rows.toarray())
+
+
+def test_a_matrix_on_disk_is_read_where_it_lies(tmp_path, capsys):
+    X = sp.random(300, 20, density=0.3, random_state=0, data_rvs=lambda n: np.arange(n) % 4 + 1.0, format="csr").astype(
+        int
+    )
+    write_matrix(tmp_path / "data.csr", X)
+    write_matrix(tmp_path / "data.csr", X)
+    again = read_matrix(tmp_path / "data.csr")
+    assert not again.data.flags.writeable, "a memory map, not a copy"
+    assert (again != X).nnz == 0
+    assert run(capsys, "fit", tmp_path / "data.csr", "--out", tmp_path / "model", *QUICK)[0] == 0
+    assert run(capsys, "sample", tmp_path / "model", "--rows", 5, "--out", tmp_path / "new.csr", "--seed", 1)[0] == 0
+    assert read_matrix(tmp_path / "new.csr").shape == (5, 20)
+    (tmp_path / "data.csr" / "indptr.npy").unlink()
+    with pytest.raises(ValueError, match="is damaged"):
+        read_matrix(tmp_path / "data.csr")
 
 
 def test_fractions_survive_a_csv_file(tmp_path, capsys):
@@ -237,7 +255,7 @@ def test_data_that_is_not_there_or_no_matrix(tmp_path, capsys):
     (tmp_path / "folder.npy").mkdir()
     assert "is a directory" in fit("folder.npy")
     (tmp_path / "data.xlsx").write_bytes(b"")
-    assert "use .npz, .npy, .csv or .tsv" in fit("data.xlsx")
+    assert "use .npz, .npy, .csr, .csv or .tsv" in fit("data.xlsx")
     for name in ("text.npz", "text.npy"):
         (tmp_path / name).write_text("hello")
         assert f"is not an {name[-4:]} file" in fit(name)

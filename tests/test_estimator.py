@@ -242,15 +242,44 @@ def test_no_rows_is_an_empty_matrix():
     assert quick().fit(counts()).sample(0).shape == (0, 3)
 
 
-def test_wide_counts_have_a_sparse_first_layer_and_score():
-    X = sp.random(
-        200, 400, density=0.05, random_state=0, data_rvs=lambda n: np.arange(n) % 4 + 1.0, format="csr"
-    ).astype(int)
+def wide(reals: bool = False):
+    """200 sparse rows of 400 columns."""
+    X = sp.random(200, 400, density=0.05, random_state=0, data_rvs=lambda n: np.arange(n) % 4 + 1.0, format="csr")
+    return X * np.pi if reals else X.astype(int)
+
+
+def test_wide_counts_are_bags_and_score():
+    X = wide()
     model = quick(belief="composition", domain="count").fit(X)
-    assert type(model.denoiser_.network.input).__name__ == "SparseLinear"
     Y = model.sample(100, steps=5, random_state=0)
+    assert sp.issparse(Y)
+    assert Y.dtype == X.dtype
     assert Y.sum(1).mean() == pytest.approx(X.sum(1).mean(), rel=0.5)
     assert np.isfinite(model.score_samples(X[:10], steps=5)).all()
+
+
+def test_wide_sparse_reals_are_sets_with_amounts():
+    X = wide(reals=True)
+    model = quick().fit(X)
+    assert (model.belief_, model.process_name_) == ("composition", "binomial")
+    Y = model.sample(100, steps=5, random_state=0)
+    assert (Y.data > 0).all()
+    assert np.diff(Y.indptr).mean() == pytest.approx(np.diff(X.indptr).mean(), rel=0.5)
+    assert Y.sum(1).mean() == pytest.approx(X.sum(1).mean(), rel=0.5)
+    with pytest.raises(ValueError, match="use belief='mixture' to score"):
+        model.score_samples(X)
+    dense = quick().fit(X.toarray()).sample(100, steps=5, random_state=0)
+    assert isinstance(dense, np.ndarray)
+    assert (dense == 0).mean() == pytest.approx((X.toarray() == 0).mean(), abs=0.05)
+    assert quick(lam=2.0, max_updates=2).fit(X).belief_ == "mixture"
+
+
+def test_a_column_that_is_constant_is_back_in_wide_samples():
+    X = wide().tolil()
+    X[:, 3], X[:, 5] = 7, 0
+    Y = quick().fit(X.tocsr()).sample(50, steps=3, random_state=0)
+    assert (Y[:, [3]].toarray() == 7).all()
+    assert Y[:, [5]].nnz == 0
 
 
 # Scores.

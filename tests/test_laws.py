@@ -27,7 +27,6 @@ from countjump.laws import (
     Shared,
     Shifted,
     Split,
-    Whole,
     Zero,
     draw_category,
     draw_multinomial,
@@ -90,7 +89,6 @@ COUNTS: dict[str, tuple[Law, Tensor]] = {
         Product(Split(Binomial(d([2, 1], [3, 2]), d([0.5, 1], [1, 1])), Multinomial(d([[0, 1], [1, 1]], [[0, 2], [3, 0]])))),
         grid(4, 4, 3, 3).reshape(-1, 2, 2),
     ),
-    "Whole": (Whole(Split(Poisson(d([1.0], [2.0])), Multinomial(d([[0, 1]], [[1, 0]])))), grid(18, 18)),
     "Shared": (Shared(mixture(), torch.tensor([1, 0])), grid(60)),
     "Shared row": (Shared(Product(mixture(1)), torch.tensor([1, 0])), grid(60)[:, None]),
     "Shifted": (Shifted(d(3, 0), Poisson(d(2.0, 0.5))), grid(40)),
@@ -171,9 +169,7 @@ def test_thinned_is_the_law_of_what_is_left(name: str):
 @pytest.mark.parametrize("name", THINNABLE)
 def test_thinning_by_each_row_and_again(name: str):
     law, support = COUNTS[name]
-    one = (
-        d(0.5, 0.25)[:, None] if name == "Shared row" or isinstance(law, Product | Whole | RowMixture) else d(0.5, 0.25)
-    )
+    one = d(0.5, 0.25)[:, None] if name == "Shared row" or isinstance(law, Product | RowMixture) else d(0.5, 0.25)
     for row, p in enumerate((0.5, 0.25)):
         close_in_mass(masses(law.thin(1.0), row, support), masses(law, row, support))
         close_in_mass(masses(law.thin(one), row, support), masses(law.thin(p), row, support))

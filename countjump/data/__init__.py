@@ -1,15 +1,21 @@
-"""Reading and writing people's data: arrays, CSR and files, and batches of rows from them."""
+"""Reading and writing people's data: arrays, CSR and files, batches of rows from them, and known wide data sets."""
 
+from countjump.data.documents import Wide, bag_of_words, data_directory, load, tfidf
 from countjump.data.files import check_suffix, read_matrix, read_names, write_matrix
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 
 __all__ = [
     "Columns",
     "Rows",
+    "Wide",
     "as_matrix",
+    "bag_of_words",
     "check_suffix",
+    "data_directory",
     "fingerprint",
+    "load",
     "read_matrix",
     "read_names",
+    "tfidf",
     "write_matrix",
 ]

@@ -1,4 +1,5 @@
-"""Matrices in files: scipy's sparse ``.npz``, numpy's ``.npz`` and ``.npy``, and ``.csv`` or ``.tsv`` with a line of names.
+"""Matrices in files: scipy's sparse ``.npz``, numpy's ``.npz`` and ``.npy``, and ``.csv`` or ``.tsv`` with a line of names; and
+``.csr``, a directory with the arrays of a CSR matrix, which is read where it lies: it may be larger than memory.
 
 Nothing is ever unpickled, and a file is written beside its place and renamed, so that no half-written one is left.
 """
@@ -7,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 import zipfile
 from pathlib import Path
 
@@ -17,7 +19,8 @@ from countjump.atomic import write_atomically
 from countjump.data.rows import Matrix
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
-SUFFIXES = (".npz", ".npy", *SEPARATORS)
+SUFFIXES = (".npz", ".npy", ".csr", *SEPARATORS)
+CSR_PARTS = ("data", "indices", "indptr", "shape")
 SPARSE_KEYS = {"format", "data", "shape"}
 """What every file of ``scipy.sparse.save_npz`` holds."""
 
@@ -34,13 +37,16 @@ def read_matrix(path: str | Path, key: str | None = None) -> Matrix:
     suffix = check_suffix(path)
     if not path.exists():
         raise FileNotFoundError(f"no file at {path}")
-    if not path.is_file():
-        raise ValueError(f"{path} is a directory: give a file that ends in {_listed(SUFFIXES)}")
+    if path.is_file() == (suffix == ".csr"):
+        kind = "a file, and a .csr is a directory" if path.is_file() else "a directory, and only a .csr is one"
+        raise ValueError(f"{path} is {kind}: give what write_matrix wrote")
     if key is not None and suffix != ".npz":
         raise ValueError(f"{path} holds one matrix, and a key chooses among the arrays of an .npz: leave the key out")
     if suffix in SEPARATORS:
         return _read_text(path, SEPARATORS[suffix])
     try:
+        if suffix == ".csr":
+            return _read_csr(path)
         return _read_npz(path, key) if suffix == ".npz" else _read_npy(path)
     except (zipfile.BadZipFile, EOFError, OSError) as error:
         raise ValueError(f"{path} is damaged ({error}): write it again") from error
@@ -56,10 +62,13 @@ def write_matrix(path: str | Path, X: Matrix, names: list[str] | None = None) ->
     """Write a matrix in the format of the file's suffix.
 
     ``.npz``: sparse as ``scipy.sparse.save_npz`` does, dense as an array ``X``. ``.npy``, ``.csv`` and ``.tsv`` are dense; the
-    last two begin with the names, or x0, x1, ….
+    last two begin with the names, or x0, x1, …. ``.csr`` is a directory.
     """
     path = Path(path)
     suffix = check_suffix(path)
+    if suffix == ".csr":
+        _write_csr(path, sp.csr_matrix(X))
+        return
     buffer = io.BytesIO()
     if suffix == ".npz" and sp.issparse(X):
         sp.save_npz(buffer, sp.csr_matrix(X))
@@ -82,12 +91,34 @@ def check_suffix(path: str | Path) -> str:
     >>> check_suffix("counts.xlsx")
     Traceback (most recent call last):
     ...
-    ValueError: counts.xlsx ends in '.xlsx': use .npz, .npy, .csv or .tsv
+    ValueError: counts.xlsx ends in '.xlsx': use .npz, .npy, .csr, .csv or .tsv
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ValueError(f"{path} ends in {suffix!r}: use {_listed(SUFFIXES)}")
     return suffix
+
+
+def _read_csr(path: Path) -> sp.csr_matrix:
+    """The arrays stay on disk: only what is touched is read."""
+    parts = {name: np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in CSR_PARTS}
+    try:
+        return sp.csr_matrix((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"].tolist()))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}): write it again") from error
+
+
+def _write_csr(path: Path, X: sp.csr_matrix) -> None:
+    beside, before = (path.with_name(f"{path.name}.{word}") for word in ("new", "old"))
+    for leftover in (beside, before):
+        shutil.rmtree(leftover, ignore_errors=True)
+    beside.mkdir(parents=True)
+    for name in CSR_PARTS:
+        np.save(beside / f"{name}.npy", np.asarray(getattr(X, name)), allow_pickle=False)
+    if path.exists():
+        path.rename(before)
+    beside.rename(path)
+    shutil.rmtree(before, ignore_errors=True)
 
 
 def _listed(words: tuple[str, ...]) -> str:

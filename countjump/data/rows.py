@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+
+from countjump.bags import Bags
+
+SOME = 2**24
+"""Non-zeros read at once."""
 
 Matrix = Any
 """A numeric ndarray of two dimensions, or scipy CSR."""
@@ -109,34 +115,55 @@ class Rows:
         """The same rows times a number."""
         return self if factor == 1 else Rows(self.matrix * factor)
 
-    def nonzeros(self) -> tuple[np.ndarray, np.ndarray]:
-        """(column, value) of every non-zero."""
-        if sp.issparse(self.matrix):
-            kept = self.matrix.data != 0
-            return self.matrix.indices[kept], self.matrix.data[kept].astype(np.float64)
-        rows, columns = np.nonzero(self.matrix)
-        return columns, self.matrix[rows, columns].astype(np.float64)
+    def bags(self, rows: np.ndarray) -> Bags:
+        """The given rows as their non-zeros."""
+        picked = self.matrix[rows]
+        return Bags.from_csr(picked if sp.issparse(picked) else sp.csr_matrix(picked))
+
+    def nonzeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(column, value) of every non-zero, some at a time."""
+        if not sp.issparse(self.matrix):
+            size = max(SOME // max(self.columns, 1), 1)
+            for start in range(0, self.count, size):
+                some = self.matrix[start : start + size]
+                row, column = np.nonzero(some)
+                yield column, some[row, column].astype(np.float64)
+            return
+        for start in range(0, self.matrix.nnz, SOME):
+            value = self.matrix.data[start : start + SOME]
+            kept = np.flatnonzero(value)
+            yield self.matrix.indices[start : start + SOME][kept], value[kept].astype(np.float64)
 
     def totals(self) -> np.ndarray:
         """The sum of every row."""
         return np.asarray(self.matrix.sum(axis=1, dtype=np.float64)).ravel()
 
+    def filled(self) -> np.ndarray:
+        """The number of non-zeros of every row, in float64."""
+        if not sp.issparse(self.matrix):
+            return np.count_nonzero(self.matrix, axis=1).astype(np.float64)
+        zeros = np.flatnonzero(self.matrix.data == 0)
+        empty = np.searchsorted(zeros, self.matrix.indptr)
+        return np.diff(self.matrix.indptr - empty).astype(np.float64)
+
     def statistics(self) -> Columns:
         """Of every column, without making anything dense."""
-        column, value = self.nonzeros()
 
-        def per_column(weights: np.ndarray | None = None) -> np.ndarray:
-            return np.bincount(column, weights, minlength=self.columns)
+        def add_up(weigh: Callable[[np.ndarray, np.ndarray], np.ndarray | None]) -> np.ndarray:
+            whole = np.zeros(self.columns)
+            for column, value in self.nonzeros():
+                whole += np.bincount(column, weigh(column, value), minlength=self.columns)
+            return whole
 
-        filled = per_column()
-        largest = np.zeros(self.columns)
-        np.maximum.at(largest, column, value)
-        smallest = np.full(self.columns, np.inf)
-        np.minimum.at(smallest, column, value)
+        largest, smallest = np.zeros(self.columns), np.full(self.columns, np.inf)
+        for column, value in self.nonzeros():
+            np.maximum.at(largest, column, value)
+            np.minimum.at(smallest, column, value)
+        filled = add_up(lambda column, value: None)
         smallest[filled < self.count] = 0
-        mean = per_column(value) / self.count
-        deviation = per_column((value - mean[column]) ** 2) + (self.count - filled) * mean**2
-        at_top = np.bincount(column[value == largest[column]], minlength=self.columns)
+        mean = add_up(lambda column, value: value) / self.count
+        deviation = add_up(lambda column, value: (value - mean[column]) ** 2) + (self.count - filled) * mean**2
+        at_top = add_up(lambda column, value: value == largest[column])
         return Columns(mean, deviation / self.count, smallest, largest, 1 - filled / self.count, at_top / self.count)
 
     def smallest_scale(self, loss: float = 0.01, pooled: bool = False) -> np.ndarray:
@@ -147,7 +174,7 @@ class Rows:
         >>> float(Rows(np.full((3, 1), 2.0)).smallest_scale()[0].round(4))  # e^(-2 λ) = 0.01
         2.3026
         """
-        column, value = self.nonzeros()
+        column, value = (np.concatenate(each) for each in zip(*self.nonzeros(), strict=True))
         groups = 1 if pooled else self.columns
         column = np.zeros_like(column) if pooled else column
         filled = np.maximum(np.bincount(column, minlength=groups), 1)

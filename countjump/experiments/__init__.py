@@ -1,7 +1,9 @@
 """The paper's tables and figures, and what goes past them. Nothing else imports this."""
 
+from countjump.experiments.documents import Documents
+from countjump.experiments.runner import Experiment
 from countjump.experiments.univariate import Univariate
 
-EXPERIMENTS = {"univariate": Univariate}
+EXPERIMENTS: dict[str, type[Experiment]] = {"univariate": Univariate, "documents": Documents}
 
-__all__ = ["EXPERIMENTS", "Univariate"]
+__all__ = ["EXPERIMENTS", "Documents", "Univariate"]

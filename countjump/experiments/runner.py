@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tqdm import tqdm
 
+from countjump import JumpModel, LinearBeta, NonNegative
 from countjump.atomic import write_atomically
 
 Record = dict[str, Any]
@@ -24,6 +26,10 @@ KEY = ("dataset", "method", "run", "steps")
 
 REPORT_EVERY = 60.0
 """Seconds between two drawings of tables and figures while cells are run."""
+
+PAPER_STEPS = 100
+WIDTH, RATE = 128, 1e-3
+"""Of the paper's experiments: hidden units, Adam's rate."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Experiment(ABC):
     """A recipe of cells, how to run one, and what to make of the records."""
 
     name: str
+    reads_data = False
+    """Whether its data sets are files that a person has."""
 
     def __init__(self, preset: str, overrides: Mapping[str, Any] | None = None) -> None:
         self.recipe = recipe(self.name)
@@ -82,6 +90,14 @@ def pick(what: str, chosen: list[str], known: list[str]) -> list[str]:
         if name not in known:
             raise ValueError(f"{what} {name!r} is unknown: use some of {', '.join(known)}")
     return list(dict.fromkeys(chosen)) or known
+
+
+def paper_jump(whole: bool, lam: float, mean: float, training: dict[str, Any]) -> JumpModel:
+    """Poisson JUMP as in the paper, for entries of that mean: its belief, schedule and bound, a fixed rate, samples g(z_0/λ)."""
+    faithful = {"lr_schedule": "constant", "ema": 0.0, "validation_fraction": 0.0, "objective": "elbo"}
+    schedule = LinearBeta.solve(lam * mean, timesteps=PAPER_STEPS)
+    domain = "count" if whole else NonNegative()
+    return JumpModel(domain, "poisson", "poisson", lam, decode="latent", schedule=schedule, **(training | faithful))
 
 
 def read_records(out: Path) -> list[Record]:
@@ -129,3 +145,61 @@ def run(
             experiment.report(records, out)
             drawn = time.monotonic()
     experiment.report(records, out)
+
+
+def mean_of(records: list[Record], field: str, **where: Any) -> tuple[float, float, int] | None:
+    """Mean, standard deviation and number of a field over the records that match and have it."""
+    mine = (r for r in records if all(r[name] == value for name, value in where.items()))
+    values = [r[field] for r in mine if r.get(field) is not None]
+    return (float(np.mean(values)), float(np.std(values)), len(values)) if values else None
+
+
+def histogram(edges: np.ndarray, x: np.ndarray, y: np.ndarray) -> dict[str, list[float]]:
+    """Shares of both samples in the same bins."""
+    shares = [(np.histogram(v, edges)[0] / len(v)).round(6).tolist() for v in (x, y)]
+    return {"edges": edges.round(6).tolist(), "true": shares[0], "generated": shares[1]}
+
+
+def plus_minus(unit: float, mean: float, spread: float) -> str:
+    """A mean and its spread, in units.
+
+    >>> plus_minus(100, 0.0213, 0.001), plus_minus(1, 3, 0)
+    ('2.13 ± 0.1', '3')
+    """
+    return f"{unit * mean:.3g}" + (f" ± {unit * spread:.2g}" if spread else "")
+
+
+def markdown(head: list[str], rows: list[list[str]]) -> list[str]:
+    """The lines of a table.
+
+    >>> markdown(["set", "floor"], [["BNB", "0.1"]])
+    ['| set | floor |', '|---|---|', '| BNB | 0.1 |']
+    """
+    lines = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
+    return [lines[0], "|" + "---|" * len(head), *lines[1:]]
+
+
+def lengths(records: list[Record], methods: tuple[str, ...]) -> list[str]:
+    """How many runs there are of each method, and how long they were trained."""
+    lines = []
+    for method in methods:
+        mine = [r for r in records if r["method"] == method]
+        if not mine:
+            continue
+        runs = spread([len({r["run"] for r in mine if r["dataset"] == d}) for d in {r["dataset"] for r in mine}])
+        epochs = spread([r["epochs"] for r in mine if "epochs" in r])
+        lines.append(
+            f"- {method}: {runs} {'run' if runs == '1' else 'runs'} of each set, {spread([r['updates'] for r in mine])} updates"
+            + (f" ({epochs} epochs)" if epochs else "")
+            + f", fitted in {spread([round(r['seconds_fit']) for r in mine])} s"
+        )
+    return lines
+
+
+def spread(numbers: list[float]) -> str:
+    """From the smallest to the largest.
+
+    >>> spread([3, 1]), spread([2, 2])
+    ('1 to 3', '2')
+    """
+    return " to ".join(dict.fromkeys(f"{end(numbers):,.10g}" for end in (min, max))) if numbers else ""

@@ -11,10 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from countjump import JumpModel, LinearBeta, NonNegative
+from countjump import JumpModel
 from countjump.atomic import write_atomically
 from countjump.baselines import D3PM, DDPM
-from countjump.experiments.runner import Cell, Experiment, Record, pick
+from countjump.experiments.runner import (
+    PAPER_STEPS,
+    RATE,
+    WIDTH,
+    Cell,
+    Experiment,
+    Record,
+    histogram,
+    lengths,
+    markdown,
+    mean_of,
+    paper_jump,
+    pick,
+    plus_minus,
+)
 from countjump.metrics import floor, w1
 from countjump.report import distributions, png, steps_against_error
 
@@ -39,9 +53,8 @@ METHODS = ("jump", "jump-paper", "ddpm", "d3pm-uniform", "d3pm-gauss")
 PAPER_KEYS = {method: method.removesuffix("-paper") for method in METHODS}
 """The names of the paper's numbers in the recipe."""
 
-PAPER_STEPS = 100
-WIDTH, BATCH, RATE = 128, 1000, 1e-3
-"""Of the paper's experiments: hidden units, rows per update, Adam's rate."""
+BATCH = 1000
+"""Rows per update in the paper's experiments."""
 
 QUANTILES = (0.99, 0.999)
 BINS = 60
@@ -121,7 +134,7 @@ class Univariate(Experiment):
                     "floor_log1p_sd": floors_log1p.std(),
                     "rows": rows,
                     "quantiles": {str(q): [float(np.quantile(x, q)), float(np.quantile(y, q))] for q in QUANTILES},
-                    "histogram": _histogram(edges, x, y),
+                    "histogram": histogram(edges, x, y),
                     "learning_curve": [round(record["loss"], 5) for record in model.history_],
                 }
             )
@@ -137,14 +150,8 @@ class Univariate(Experiment):
             updates = self.settings["paper_epochs"] * _updates_per_epoch(len(x))
         paper = common | {"batch_size": BATCH, "learning_rate": RATE, "max_updates": updates}
         if cell.method == "jump-paper":
-            lam = float(self.recipe["sets"][cell.dataset]["lam"])
-            domain = "count" if self.recipe["sets"][cell.dataset]["discrete"] else NonNegative()
-            schedule = LinearBeta.solve(lam * float(x.mean()), timesteps=PAPER_STEPS)
-            faithful = {"lr_schedule": "constant", "ema": 0.0, "validation_fraction": 0.0, "objective": "elbo"}
-            return (
-                JumpModel(domain, "poisson", "poisson", lam, decode="latent", schedule=schedule, **(paper | faithful)),
-                x,
-            )
+            known = self.recipe["sets"][cell.dataset]
+            return paper_jump(known["discrete"], float(known["lam"]), float(x.mean()), paper), x
         if cell.method == "ddpm":
             return DDPM(**paper), x
         kept = x[x <= np.quantile(x, 0.999)]
@@ -180,18 +187,6 @@ def _edges(x: np.ndarray, discrete: bool) -> np.ndarray:
     return np.arange(-0.5, top + width, width)
 
 
-def _histogram(edges: np.ndarray, x: np.ndarray, y: np.ndarray) -> dict[str, list[float]]:
-    """Shares of both samples in the same bins."""
-    shares = [(np.histogram(v, edges)[0] / len(v)).round(6).tolist() for v in (x, y)]
-    return {"edges": edges.round(6).tolist(), "true": shares[0], "generated": shares[1]}
-
-
-def mean_of(records: list[Record], field: str, **where: Any) -> tuple[float, float, int] | None:
-    """Mean, standard deviation and number of a field over the records that match."""
-    values = [r[field] for r in records if all(r[name] == value for name, value in where.items())]
-    return (float(np.mean(values)), float(np.std(values)), len(values)) if values else None
-
-
 def table(records: list[Record], sets: dict[str, Any]) -> str:
     """Our numbers beside the paper's, as Markdown; W1, its floor, and their ratio."""
     shown = _shown(records)
@@ -201,28 +196,31 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
     for method, steps in shown:
         head.append(f"{method}, {steps} steps")
         head += [f"paper: {name}" for name, column in last.items() if column == (method, steps)]
-    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    rows = []
     for name in SETS:
         base, spread = (mean_of(records, field, dataset=name) for field in ("floor", "floor_sd"))
         if base is None or spread is None:
             continue
         unit = 100 if name in ("Uniform", "Beta05", "Beta2") else 1
-        cells = [f"{name}{' (×100)' if unit == 100 else ''}", _plus_minus(unit, base[0], spread[0])]
+        cells = [f"{name}{' (×100)' if unit == 100 else ''}", plus_minus(unit, base[0], spread[0])]
         for method, steps in shown:
             got = mean_of(records, "w1", dataset=name, method=method, steps=steps)
-            cells.append("" if got is None else f"{_plus_minus(unit, *got[:2])} ({got[0] / base[0]:.2f}×)")
+            cells.append("" if got is None else f"{plus_minus(unit, *got[:2])} ({got[0] / base[0]:.2f}×)")
             paper = sets[name]["paper"]
             cells += [
-                _plus_minus(unit, *paper[key]) if key in paper else ""
+                plus_minus(unit, *paper[key]) if key in paper else ""
                 for key, column in last.items()
                 if column == (method, steps)
             ]
-        lines.append("| " + " | ".join(cells) + " |")
-    lines += [
+        rows.append(cells)
+    lines = [
+        *markdown(head, rows),
         "",
         "W1 to the training values: mean ± standard deviation over the runs; in brackets, its ratio to the floor.",
     ]
-    return "\n".join([*lines, "", *_lengths(records), "", *_log_table(records, shown), *_tails(records, shown), ""])
+    return "\n".join(
+        [*lines, "", *lengths(records, METHODS), "", *_log_table(records, shown), *_tails(records, shown), ""]
+    )
 
 
 def _shown(records: list[Record]) -> list[tuple[str, int]]:
@@ -235,40 +233,10 @@ def _shown(records: list[Record]) -> list[tuple[str, int]]:
     return shown
 
 
-def _plus_minus(unit: int, mean: float, spread: float) -> str:
-    return f"{unit * mean:.3g}" + (f" ± {unit * spread:.2g}" if spread else "")
-
-
-def _lengths(records: list[Record]) -> list[str]:
-    """How many runs there are of each method, and how long they were trained."""
-    lines = []
-    for method in METHODS:
-        mine = [r for r in records if r["method"] == method]
-        if not mine:
-            continue
-        runs = _range([len({r["run"] for r in mine if r["dataset"] == d}) for d in {r["dataset"] for r in mine}])
-        epochs = _range([r["epochs"] for r in mine if "epochs" in r])
-        lines.append(
-            f"- {method}: {runs} {'run' if runs == '1' else 'runs'} of each set, {_range([r['updates'] for r in mine])} updates"
-            + (f" ({epochs} epochs)" if epochs else "")
-            + f", fitted in {_range([round(r['seconds_fit']) for r in mine])} s"
-        )
-    return lines
-
-
-def _range(numbers: list[float]) -> str:
-    """From the smallest to the largest.
-
-    >>> _range([3, 1]), _range([2, 2])
-    ('1 to 3', '2')
-    """
-    return " to ".join(dict.fromkeys(f"{end(numbers):,.10g}" for end in (min, max))) if numbers else ""
-
-
 def _log_table(records: list[Record], shown: list[tuple[str, int]]) -> list[str]:
     """The same on log1p values."""
     head = ["set", "floor", *(f"{m}, {s} steps" for m, s in shown)]
-    lines = ["On log1p values:", "", "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    rows = []
     for name in SETS:
         base = mean_of(records, "floor_log1p", dataset=name)
         if base is None:
@@ -277,8 +245,8 @@ def _log_table(records: list[Record], shown: list[tuple[str, int]]) -> list[str]
         for method, steps in shown:
             got = mean_of(records, "w1_log1p", dataset=name, method=method, steps=steps)
             cells.append("" if got is None else f"{got[0]:.3g} ({got[0] / base[0]:.2f}×)")
-        lines.append("| " + " | ".join(cells) + " |")
-    return lines
+        rows.append(cells)
+    return ["On log1p values:", "", *markdown(head, rows)]
 
 
 def _tails(records: list[Record], shown: list[tuple[str, int]]) -> list[str]:

@@ -1,5 +1,32 @@
 """Metrics: (real, synthetic) → numbers. They know nothing of models."""
 
 from countjump.metrics.wasserstein import floor, w1
+from countjump.metrics.wide import (
+    copy_ratio,
+    half_splits,
+    marginals,
+    most_frequent,
+    nearest,
+    pmi,
+    pmi_correlation,
+    row_sparsity,
+    row_totals,
+    synthetic_accuracy,
+    two_sample_auc,
+)
 
-__all__ = ["floor", "w1"]
+__all__ = [
+    "copy_ratio",
+    "floor",
+    "half_splits",
+    "marginals",
+    "most_frequent",
+    "nearest",
+    "pmi",
+    "pmi_correlation",
+    "row_sparsity",
+    "row_totals",
+    "synthetic_accuracy",
+    "two_sample_auc",
+    "w1",
+]

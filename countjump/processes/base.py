@@ -11,8 +11,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from countjump.laws import Law
+from countjump.bags import Bags
 from countjump.schedules import Schedule
+
+State = Any
+"""Rows in the middle of a process: a tensor (B, …), or Bags."""
 
 Prediction = Any
 """What a denoiser answers: a Belief (JUMP), a mean (Gaussian) or logits (categorical). It can be indexed by ``rows``."""
@@ -21,7 +24,7 @@ Prediction = Any
 class Denoise(Protocol):
     """(z, times (U,), index (B,)) → prediction: a trained :class:`Denoiser`, or an oracle."""
 
-    def __call__(self, z: Tensor, times: Tensor, index: Tensor) -> Prediction:
+    def __call__(self, z: State, times: Tensor, index: State) -> Prediction:
         """What is believed of x_0 given z at each row's time, times[index]."""
 
 
@@ -29,7 +32,7 @@ class Denoise(Protocol):
 class Step:
     """One step of a chain: the state at time t (1, 1) and what was predicted there."""
 
-    z: Tensor
+    z: State
     prediction: Prediction
     t: Tensor
 
@@ -43,31 +46,31 @@ class Process(ABC):
     schedule: Schedule
 
     @abstractmethod
-    def prior(self, rows: int, generator: torch.Generator) -> Tensor:
+    def prior(self, rows: int, generator: torch.Generator) -> State:
         """The state at t = 1."""
 
     @abstractmethod
-    def marginal(self, x: Tensor, t: Tensor) -> Law:
+    def marginal(self, x: State, t: Tensor) -> Any:
         """q(z_t given x_0)."""
 
     @abstractmethod
-    def posterior(self, z: Tensor, x: Tensor, s: Tensor, t: Tensor) -> Law:
+    def posterior(self, z: State, x: State, s: Tensor, t: Tensor) -> Any:
         """q(z_s given z_t, x_0)."""
 
-    def corrupt(self, x: Tensor, t: Tensor, generator: torch.Generator) -> Tensor:
+    def corrupt(self, x: State, t: Tensor, generator: torch.Generator) -> State:
         """Draw z_t given x_0."""
         return self.marginal(x, t).sample(generator)
 
     @abstractmethod
-    def loss(self, x: Tensor, z: Tensor, t: Tensor, prediction: Prediction, generator: torch.Generator) -> Tensor:
+    def loss(self, x: State, z: State, t: Tensor, prediction: Prediction, generator: torch.Generator) -> Tensor:
         """One number per row."""
 
     @abstractmethod
-    def step(self, z: Tensor, prediction: Prediction, t: Tensor, s: Tensor, generator: torch.Generator) -> Tensor:
+    def step(self, z: State, prediction: Prediction, t: Tensor, s: Tensor, generator: torch.Generator) -> State:
         """Draw z_s given z_t."""
 
     @abstractmethod
-    def finish(self, z: Tensor, before: Step, denoise: Denoise, generator: torch.Generator) -> Tensor:
+    def finish(self, z: State, before: Step, denoise: Denoise, generator: torch.Generator) -> State:
         """From z_0, and the step that led there, to x_0."""
 
     @abstractmethod
@@ -79,19 +82,26 @@ class Process(ABC):
         """The times of a chain, from 1 down to 0."""
 
 
-def distinct_rows(z: Tensor) -> tuple[Tensor, Tensor]:
+def distinct_rows(z: State) -> tuple[Tensor, Tensor]:
     """The index of one row of each kind, and for every row the place of its kind in that index.
 
-    Rows of integers are compared by a 64-bit hash.
+    Rows of integers, and bags of them, are compared by a 64-bit hash.
 
     >>> distinct_rows(torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 0.0]]))[1].unique().numel()
     2
     """
+    if isinstance(z, Bags):
+        key = z.per_row(z.value.long() * _odd_numbers(z.shape[1]).to(z.device)[z.column])
+        return _one_of_each(key)
     flat = z.flatten(1).long()
     key = flat[:, 0] if flat.shape[1] == 1 else (flat * _odd_numbers(flat.shape[1]).to(z.device)).sum(1)
+    return _one_of_each(key)
+
+
+def _one_of_each(key: Tensor) -> tuple[Tensor, Tensor]:
     _, kind = torch.unique(key, return_inverse=True)
-    first = torch.full((int(kind.max()) + 1,), len(z), dtype=torch.long, device=z.device)
-    return first.scatter_reduce(0, kind, torch.arange(len(z), device=z.device), "amin"), kind
+    first = torch.full((int(kind.max()) + 1,), len(key), dtype=torch.long, device=key.device)
+    return first.scatter_reduce(0, kind, torch.arange(len(key), device=key.device), "amin"), kind
 
 
 @cache
@@ -111,7 +121,7 @@ class Denoiser(nn.Module):
         super().__init__()
         self.network, self.head, self.schedule, self.discrete = network, head, schedule, discrete
 
-    def forward(self, z: Tensor, times: Tensor, index: Tensor) -> Prediction:
+    def forward(self, z: State, times: Tensor, index: State) -> Prediction:
         """See :class:`Denoise`."""
         alpha = self.schedule.alpha(times)[index][:, None]
         features = self.head.features(z, alpha)  # type: ignore[operator]

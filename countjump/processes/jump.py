@@ -190,9 +190,8 @@ class Jump(Process):
         return Shifted(z, missing.thin(self.kept(s, t)))
 
     def kept(self, s: Tensor, t: Tensor) -> Tensor:
-        """The share of the missing count that is back by s: p = (α_s − α_t)/(1 − α_t)."""
-        alpha_s, alpha_t = self.schedule.alpha(s), self.schedule.alpha(t)
-        return (alpha_s - alpha_t) / (1 - alpha_t)
+        """See :meth:`Schedule.kept`."""
+        return self.schedule.kept(s, t)
 
     def loss(self, x: Tensor, z: Tensor, t: Tensor, prediction: Belief, generator: torch.Generator) -> Tensor:
         """The objective, per row.
@@ -238,11 +237,8 @@ class Jump(Process):
         return self.encoding.latent(at.z + belief.missing.mean)
 
     def draw_times(self, count: int, generator: torch.Generator) -> Tensor:
-        """The first at 1, where every chain starts; the others evenly strewn over [0, last]."""
-        device = generator.device
-        jitter = torch.rand(count - 1, dtype=torch.float64, device=device, generator=generator)
-        inside = (torch.arange(count - 1, device=device) + jitter) / (count - 1)
-        return torch.cat([torch.ones(1, dtype=torch.float64, device=device), inside * (self.last or 1.0)])
+        """See :meth:`Schedule.strew`."""
+        return self.schedule.strew(count, self.last, generator)
 
     def grid(self, steps: int) -> Tensor:
         """From 1 to ``last`` and then by even steps of t."""

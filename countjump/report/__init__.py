@@ -1,6 +1,6 @@
 """Figures and the HTML page, from arrays and numbers alone."""
 
-from countjump.report.comparisons import distributions, steps_against_error
+from countjump.report.comparisons import distributions, joint_structure, row_sizes, steps_against_error
 from countjump.report.figures import copies, film, png, side_by_side, training_curve, value_shares
 from countjump.report.page import Picture, Section, render
 
@@ -10,8 +10,10 @@ __all__ = [
     "copies",
     "distributions",
     "film",
+    "joint_structure",
     "png",
     "render",
+    "row_sizes",
     "side_by_side",
     "steps_against_error",
     "training_curve",

@@ -1,4 +1,4 @@
-"""Figures of experiments: distributions side by side, and error against the number of steps."""
+"""Figures of experiments: distributions side by side, error against the number of steps, and how rows hang together."""
 
 from __future__ import annotations
 
@@ -12,8 +12,14 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from countjump.report.figures import FAINT, GENERATED, INK, REAL
 
-COLOURS = {"jump": GENERATED, "ddpm": "#7a5ea8", "jump-paper": "#3c8d6e"}
-LABELS = {"jump": "countjump", "ddpm": "DDPM", "jump-paper": "Poisson belief (the paper's)"}
+COLOURS = {"jump": GENERATED, "jump-paper": "#3c8d6e", "ddpm": "#7a5ea8", "lda": "#b99a2c", "columns": "#8995a3"}
+LABELS = {
+    "jump": "countjump",
+    "jump-paper": "Poisson belief (the paper's)",
+    "ddpm": "DDPM",
+    "lda": "LDA",
+    "columns": "columns resampled",
+}
 ACROSS = 3
 
 
@@ -77,12 +83,91 @@ def steps_against_error(curves: dict[str, dict[str, Any]]) -> Figure:
     return figure
 
 
-def _grid(panels: int, label: str) -> tuple[Figure, list[Axes]]:
+def row_sizes(panels: dict[str, dict[str, dict[str, Any]]]) -> Figure:
+    """Two panels per set, on a scale of log1p: the non-zero columns of a row ("filled") and its total, real and by every method.
+
+    >>> shares = {"edges": [-0.5, 0.5, 1.5], "true": [0.5, 0.5], "jump": [0.4, 0.6]}
+    >>> len(row_sizes({"set": {"filled": shares, "total": shares}}).axes)
+    2
+    """
+    figure, axes = _grid(2 * len(panels), "density", across=2)
+    for place, (name, sizes) in enumerate(panels.items()):
+        for ax, (what, panel) in zip(axes[2 * place :], sizes.items(), strict=False):
+            edges = np.log1p(panel["edges"])
+            drawn = {label: np.asarray(shares) / np.diff(edges) for label, shares in panel.items() if label != "edges"}
+            ax.stairs(drawn["true"], edges, fill=True, color=REAL, alpha=0.35, label="real")
+            for method in reversed(COLOURS):
+                if method in drawn:
+                    width = 1.6 if method == "jump" else 1.1
+                    ax.stairs(drawn[method], edges, color=COLOURS[method], linewidth=width, label=LABELS[method])
+            seen = np.flatnonzero(np.max([panel[label] for label in drawn], axis=0) > 0.001)
+            if len(seen):
+                ax.set_xlim(edges[seen[0]], edges[seen[-1] + 1])
+            # A method that puts all rows in one place may leave the panel.
+            ax.set_ylim(0, min(max(d.max() for d in drawn.values()), 2 * drawn["true"].max()) * 1.05 or 1)
+            ax.set_xticks(*_plain_ticks(*ax.get_xlim()))
+            titles = {"filled": "columns of a row that are not zero", "total": "total of a row"}
+            ax.set_title(f"{name}: {titles[what]}", fontsize=10, color=INK)
+    _legend(figure, axes)
+    return figure
+
+
+def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
+    """The AUC and the PMI correlation ("auc", "pmi_correlation") of every set by every method, the floors as lines.
+
+    >>> panel = {"set": {"floor": 0.5, "jump": 0.6}}
+    >>> len(joint_structure({"auc": panel, "pmi_correlation": panel}).axes)
+    2
+    """
+    figure, axes = _grid(2, "", across=1)
+    titles = {
+        "auc": ("AUC of a classifier of real and generated rows (0.5: it cannot tell)", 0.5),
+        "pmi_correlation": ("do the same columns meet? Correlation of PMI (higher is better)", 0.0),
+    }
+    for ax, (what, panel) in zip(axes, bars.items(), strict=True):
+        title, base = titles[what]
+        methods = [method for method in COLOURS if any(method in values for values in panel.values())]
+        width = 0.8 / max(len(methods), 1)
+        for place, values in enumerate(panel.values()):
+            for k, method in enumerate(methods):
+                if method in values:
+                    left, value = place - 0.4 + k * width, values[method]
+                    label = LABELS[method]
+                    ax.bar(left, value - base, 0.9 * width, base, align="edge", color=COLOURS[method], label=label)
+                    top = (left + 0.45 * width, max(value, base))
+                    number = ax.annotate(f"{value:.2f}", top, (0, 2), textcoords="offset points", ha="center")
+                    number.set(fontsize=7.5, color=INK, zorder=5)
+                    number.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.2})
+            ax.hlines(values["floor"], place - 0.44, place + 0.44, color=REAL, linestyle="--", label="fresh real rows")
+        ax.set_xticks(range(len(panel)), list(panel))
+        ax.set_ylim(min(base, ax.get_ylim()[0]), 1.06)
+        ax.grid(axis="x", visible=False)
+        ax.set_title(title, fontsize=10, color=INK)
+    _legend(figure, axes)
+    return figure
+
+
+def _plain_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
+    """Where round numbers are on a scale of log1p, and the numbers.
+
+    >>> _plain_ticks(0, np.log1p(20))[1]
+    ['0', '1', '2', '5', '10', '20']
+    """
+    for digits in ((1, 1.2, 1.5, 1.7, 2, 2.5, 3, 4, 5, 6, 7, 8), (1, 2, 5), (1,)):
+        numbers = [0.0, *(digit * 10.0**power for power in range(-2, 9) for digit in digits)]
+        shown = [n for n in numbers if low - 1e-9 <= np.log1p(n) <= high + 1e-9 and (n == 0 or n >= 1 or high < 1)]
+        if len(shown) <= 8:
+            break
+    return [float(np.log1p(n)) for n in shown], [f"{n:,g}" for n in shown]
+
+
+def _grid(panels: int, label: str, across: int = ACROSS) -> tuple[Figure, list[Axes]]:
     """Empty panels, with what the vertical axis means at the left."""
-    across = min(panels, ACROSS)
+    width = 10.8 / across if across < ACROSS else 3.6
+    across = min(panels, across)
     down = -(-panels // across)
     layout = ConstrainedLayoutEngine(hspace=0.06, wspace=0.03)
-    figure = Figure(figsize=(3.6 * max(across, 2), 2.6 * down + 0.4), layout=layout)
+    figure = Figure(figsize=(max(width * across, 7.2), 2.6 * down + 0.4), layout=layout)
     axes = list(figure.subplots(down, across, squeeze=False).flat)
     for ax in axes:
         ax.tick_params(labelsize=8, colors=INK)

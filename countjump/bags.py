@@ -1,0 +1,393 @@
+"""Rows that are almost all zero, kept as their non-zeros, and laws of such rows: the cost follows the non-zeros.
+
+:class:`Bags` is a batch of sparse rows (B, D). :class:`BagLaw` is total × composition over D columns, :class:`Thinned` what is
+left of a bag, :class:`Amounts` the law of positive reals at the places of a bag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+from torch.special import gammaln
+
+from countjump.laws import Binomial, CountLaw, Gamma, Mixture, draw_category
+
+CHUNK = 256
+"""Rows whose D weights are held at once."""
+
+_BLOCK = 64
+"""Columns per block: a unit falls on a block first, then on a column of it."""
+
+_NEVER = -1e4
+"""The logit of a column that cannot come."""
+
+_MOST = 8.0
+"""The largest correction of a log-mean."""
+
+_UNITS = 2**16
+"""Units that fall at once."""
+
+_ROUNDS = 100
+"""How often the units of a set that fell on a taken place fall again."""
+
+
+@dataclass(frozen=True, eq=False)
+class Bags:
+    """Sparse rows: ``value`` i lies at (``row`` i, ``column`` i), the rows ascending. A value may be zero.
+
+    >>> bags = Bags.from_dense(torch.tensor([[0.0, 2.0], [1.0, 0.0]]))
+    >>> bags.value, bags.totals(), bags.rows(torch.tensor([1, 1])).dense()
+    (tensor([2., 1.]), tensor([2., 1.]), tensor([[1., 0.], [1., 0.]]))
+    """
+
+    row: Tensor
+    column: Tensor
+    value: Tensor
+    shape: tuple[int, int]
+
+    @classmethod
+    def empty(cls, rows: int, columns: int, device: torch.device | str = "cpu") -> Bags:
+        """Rows of zeros."""
+        none = torch.zeros(0, dtype=torch.long, device=device)
+        return cls(none, none, torch.zeros(0, dtype=torch.float64, device=device), (rows, columns))
+
+    @classmethod
+    def from_dense(cls, x: Tensor) -> Bags:
+        """The non-zeros of (B, D)."""
+        row, column = x.nonzero(as_tuple=True)
+        return cls(row, column, x[row, column], (len(x), x.shape[1]))
+
+    @classmethod
+    def from_csr(cls, matrix: sp.csr_matrix) -> Bags:
+        """The entries of a CSR matrix, in float64."""
+        row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+        column, value = matrix.indices.astype(np.int64), matrix.data.astype(np.float64)
+        return cls(torch.from_numpy(row), torch.from_numpy(column), torch.from_numpy(value), matrix.shape)
+
+    def csr(self) -> sp.csr_matrix:
+        """As CSR, sorted and without zeros."""
+        whole = self.nonzero()
+        entries = (whole.value.cpu().numpy(), (whole.row.cpu().numpy(), whole.column.cpu().numpy()))
+        return sp.csr_matrix(entries, shape=self.shape)
+
+    def dense(self) -> Tensor:
+        """(B, D)."""
+        return self.value.new_zeros(self.shape).index_put((self.row, self.column), self.value, accumulate=True)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the entries are."""
+        return self.value.device
+
+    def to(self, device: torch.device | str) -> Bags:
+        """On another device."""
+        return Bags(self.row.to(device), self.column.to(device), self.value.to(device), self.shape)
+
+    def valued(self, value: Tensor) -> Bags:
+        """Other values at the same places."""
+        return replace(self, value=value)
+
+    def per_row(self, value: Tensor) -> Tensor:
+        """The sums over every row of what is given for every entry (N, …)."""
+        return value.new_zeros(len(self), *value.shape[1:]).index_add(0, self.row, value)
+
+    def totals(self) -> Tensor:
+        """(B,)."""
+        return self.per_row(self.value)
+
+    def where(self, keep: Tensor) -> Bags:
+        """The entries at which ``keep`` is true."""
+        return Bags(self.row[keep], self.column[keep], self.value[keep], self.shape)
+
+    def nonzero(self) -> Bags:
+        """Without the zeros."""
+        return self.where(self.value != 0)
+
+    def starts(self) -> Tensor:
+        """The place of every row's first entry (B,)."""
+        return torch.searchsorted(self.row, torch.arange(len(self), device=self.device))
+
+    def rows(self, index: Tensor) -> Bags:
+        """The rows ``index``."""
+        starts = self.starts()
+        lengths = torch.diff(starts, append=starts.new_tensor([len(self.row)]))[index]
+        ends = lengths.cumsum(0)
+        row = torch.repeat_interleave(torch.arange(len(index), device=self.device), lengths)
+        place = torch.arange(len(row), device=self.device) + (starts[index] - (ends - lengths))[row]
+        return Bags(row, self.column[place], self.value[place], (len(index), self.shape[1]))
+
+    def __add__(self, other: Bags) -> Bags:
+        """Entry by entry; places that both have are merged."""
+        row, column = torch.cat([self.row, other.row]), torch.cat([self.column, other.column])
+        key, place = torch.unique(row * self.shape[1] + column, return_inverse=True)
+        value = self.value.new_zeros(len(key)).index_add(0, place, torch.cat([self.value, other.value]))
+        return Bags(key // self.shape[1], key % self.shape[1], value, self.shape)
+
+
+@dataclass(frozen=True, eq=False)
+class Thinned:
+    """What is left of ``units`` when each is kept with probability p (B, 1), on top of what is ``given``.
+
+    >>> Thinned(Bags.from_dense(torch.tensor([[3.0, 0.0]])), torch.ones(1, 1)).sample().dense()
+    tensor([[3., 0.]])
+    """
+
+    units: Bags
+    p: Tensor
+    given: Bags | None = None
+
+    def sample(self, generator: torch.Generator | None = None) -> Bags:
+        """Draw; without ``given``, the places stay those of ``units``."""
+        left = self.units.valued(Binomial(self.units.value, self._each()).sample(generator))
+        return left if self.given is None else self.given + left
+
+    def log_prob(self, left: Bags) -> Tensor:
+        """One number per row, for values at the places of ``units``."""
+        return self.units.per_row(Binomial(self.units.value, self._each()).log_prob(left.value))
+
+    def _each(self) -> Tensor:
+        return self.p.to(self.units.value).expand(len(self.units), 1)[self.units.row, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class BagLaw:
+    """A total by any count law (B, 1), whose units fall on the columns by
+    softmax(bias_d + table_d · query + excitation_d · ln(1 + z_d) · strength).
+
+    ``query`` (B, H) and ``strength`` (B, 1) are the network's, z_t is ``given``. Without ``excitation`` the rows are sets: a
+    column that is there does not come again. Thinned, the total is thinned and the composition stays. A total is cut at
+    ``limit`` (B,): the softmax cannot explode, the total can.
+    """
+
+    total: CountLaw
+    query: Tensor
+    strength: Tensor
+    given: Bags
+    table: Tensor
+    bias: Tensor
+    excitation: Tensor | None
+    limit: Tensor
+
+    def thin(self, p: Tensor | float) -> BagLaw:
+        """The total thinned."""
+        return replace(self, total=self.total.thin(p))
+
+    def rows(self, index: Tensor) -> BagLaw:
+        """The laws of the rows ``index``."""
+        return replace(
+            self,
+            total=self.total.rows(index),
+            query=self.query[index],
+            strength=self.strength[index],
+            given=self.given.rows(index),
+            limit=self.limit[index],
+        )
+
+    def logits(self, out: Tensor | None = None) -> Tensor:
+        """(B, D), not normalised; written to ``out`` if given."""
+        logits = torch.addmm(self.bias, self.query, self.table.t(), out=out)
+        return logits.index_put_((self.given.row, self.given.column), self._excited(), accumulate=True)
+
+    def _excited(self) -> Tensor:
+        """What is added to the logit of every column that is there."""
+        z = self.given
+        if self.excitation is None:
+            return _NEVER * (z.value > 0).to(self.query.dtype)
+        return self.excitation[z.column] * z.value.to(self.query.dtype).log1p() * self.strength[z.row, 0]
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean total times the mean shares, (B, D)."""
+        return self.total.mean * self.logits().softmax(-1)
+
+    def log_prob(self, value: Bags) -> Tensor:
+        """ln P(total) + ln P(value given its total), of bags that are not sets."""
+        total = value.totals()
+        coefficient = gammaln(total + 1) - value.per_row(gammaln(value.value + 1))
+        return self.total.log_prob(total[:, None]).squeeze(1) + coefficient - self.cross_entropy(value)
+
+    def cross_entropy(self, value: Bags) -> Tensor:
+        """−Σ_d value_d ln softmax_d, one number per row."""
+        return _CrossEntropy.apply(self.query, self.table, self.bias, self._excited(), self.given, value)
+
+    def sample(self, generator: torch.Generator | None = None) -> Bags:
+        """Draw every row."""
+        return self.draw(torch.arange(len(self.query), device=self.query.device), generator)
+
+    @torch.no_grad()
+    def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Bags:
+        """Draw one row for each of the rows ``index``; only rows to which something falls have their weights worked out."""
+        units = torch.minimum(self.total.draw(index, generator).squeeze(1), self.limit[index])
+        here = (units > 0).nonzero().squeeze(1)
+        needed, kind = torch.unique(index[here], return_inverse=True)
+        keys = [here[:0]]
+        for start in range(0, len(needed), CHUNK):
+            mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
+            weights = self.rows(needed[start : start + CHUNK])._weights()
+            row = torch.repeat_interleave(here[mine], units[here[mine]].long())
+            kinds = torch.repeat_interleave(kind[mine] - start, units[here[mine]].long())
+            keys += self._fall(weights, kinds, row, generator)
+        key, count = torch.unique(torch.cat(keys), return_counts=True)
+        columns = self.shape[1]
+        return Bags(key // columns, key % columns, count.double(), (len(index), columns))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(B, D)."""
+        return len(self.query), len(self.bias)
+
+    def _fall(self, weights: Tensor, kind: Tensor, row: Tensor, generator: torch.Generator | None) -> Iterator[Tensor]:
+        """The places row · D + column of units, each by the weights of its ``kind``; in sets, none falls on a taken place."""
+        taken = row[:0]
+        for _ in range(_ROUNDS):
+            key = row * self.shape[1] + drop(weights, kind, generator)
+            if self.excitation is not None:
+                yield key
+                return
+            places, first = _first_of_each(key)
+            fresh = ~torch.isin(places, taken)
+            yield places[fresh]
+            again = torch.ones(len(row), dtype=torch.bool, device=row.device)
+            again[first[fresh]] = False
+            if not again.any():
+                return
+            taken, row, kind = torch.cat([taken, places[fresh]]), row[again], kind[again]
+
+    def _weights(self) -> Tensor:
+        """exp(logits), the columns filled up to whole blocks with zeros."""
+        rows, columns = self.shape
+        out = self.query.new_full((rows, -(-columns // _BLOCK) * _BLOCK), -torch.inf)
+        logits = out[:, :columns]
+        self.logits(logits)
+        return out.sub_(logits.amax(-1, keepdim=True)).exp_()
+
+
+class _CrossEntropy(torch.autograd.Function):
+    """−Σ_d value_d ln softmax(bias + table · query + added)_d with one table (B, D) of weights, kept for the gradient."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, table: Tensor, bias: Tensor, added: Tensor, given: Bags, value: Bags
+    ) -> Tensor:
+        weights = torch.addmm(bias, query, table.t())
+        weights.index_put_((given.row, given.column), added, accumulate=True)
+        weights.sub_(weights.amax(-1, keepdim=True))
+        fallen = value.per_row(value.value * weights[value.row, value.column])
+        norm = weights.exp_().sum(-1)
+        ctx.save_for_backward(query, table, weights, norm)
+        ctx.given, ctx.value = given, value
+        return value.totals() * norm.log() - fallen
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        query, table, weights, norm = ctx.saved_tensors
+        given, value = ctx.given, ctx.value
+        scale = (value.totals() * grads[0] / norm).to(weights.dtype)
+        weights = weights * scale[:, None]
+        fallen = (value.value * grads[0][value.row]).to(weights.dtype)
+        weights.index_put_((value.row, value.column), -fallen, accumulate=True)
+        added = weights[given.row, given.column]
+        return weights @ table, weights.t() @ query, weights.sum(0), added, None, None
+
+
+def drop(weights: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:
+    """For every unit a column of its row of ``weights`` (U, D), D a multiple of the block: first a block, then a column of it.
+
+    >>> drop(torch.eye(64)[:2], torch.tensor([0, 1, 1]), None)
+    tensor([0, 1, 1])
+    """
+    blocks = weights.unflatten(-1, (-1, _BLOCK))
+    ladder = blocks.sum(-1, dtype=torch.float64).cumsum(-1)
+    base = torch.nn.functional.pad(ladder[:, -1].cumsum(0), (1, 0))[:-1]
+    height = torch.rand(len(row), dtype=torch.float64, device=row.device, generator=generator) * ladder[row, -1]
+    width = ladder.shape[1]
+    block = torch.searchsorted((ladder + base[:, None]).flatten(), height + base[row], right=True)
+    block = torch.minimum(torch.maximum(block, row * width), row * width + width - 1) - row * width
+    rest = height - torch.where(block > 0, ladder[row, (block - 1).clamp(min=0)], 0.0)
+    pieces = zip(*(each.split(_UNITS) for each in (row, block, rest)), strict=True)
+    return block * _BLOCK + torch.cat([_climb(blocks[r, b].double().cumsum(-1), height) for r, b, height in pieces])
+
+
+def _climb(inside: Tensor, height: Tensor) -> Tensor:
+    """The step of each ladder (T, C) on which its height lies; rounding leads to no step without weight."""
+    place = (inside <= height[:, None]).sum(-1)
+    return torch.minimum(place, (inside < inside[:, -1:]).sum(-1)).maximum((inside <= 0).sum(-1))
+
+
+def _first_of_each(key: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct keys, and the place of one of each."""
+    places, kind = torch.unique(key, return_inverse=True)
+    return places, torch.empty_like(places).scatter_(0, kind, torch.arange(len(key), device=key.device))
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """Positive reals at the places of a set: a total, by a mixture of Gammas, times shares.
+
+    The shares are independent positive numbers over their sum. The number at column d is one of K Gammas with means
+    exp(level_k + size_d + query · table_d); each row's numbers have a common factor, one of J, so that what is common to a row
+    does not widen every one of them.
+    """
+
+    places: Bags
+    total: Mixture
+    query: Tensor
+    weights: Tensor
+    offsets: Tensor
+    level_weights: Tensor
+    table: Tensor
+    size: Tensor
+    levels: Tensor
+    shapes: Tensor
+    column_weights: Tensor
+
+    def _entries(self) -> tuple[Tensor, Tensor]:
+        """Logits (N, K) of the Gammas and the log-mean (N,) of the first of every entry, without the row's factor."""
+        row, column = self.places.row, self.places.column
+        correction = (self.query[row] * self.table[column]).sum(-1)
+        size = self.size[column] + _MOST * torch.tanh(correction / _MOST)
+        return (self.level_weights[row] + self.column_weights[column]).double(), size.double()
+
+    def sample(self, generator: torch.Generator | None = None) -> Bags:
+        """Draw the total and the shares."""
+        logits, size = self._entries()
+        pick = draw_category(logits, generator)
+        mean = (size + self.levels[pick]).exp()
+        number = Gamma(self.shapes[pick].double(), mean).sample(generator).clamp(min=1e-300)
+        share = number / self.places.per_row(number)[self.places.row]
+        return self.places.valued(share * self.total.sample(generator)[self.places.row, 0])
+
+    def negative_log_likelihood(self, x: Bags) -> Tensor:
+        """Of the total, and of the shares as independent numbers given the row's factor; one number per row."""
+        total = x.totals()
+        filled = total > 0
+        share = x.value / total[x.row]
+        logits, size = self._entries()
+        means = (size[:, None, None] + self.levels[:, None] + self.offsets[x.row][:, None, :]).exp()  # (N, K, J)
+        each = Gamma(self.shapes[:, None].double(), means).log_prob(share[:, None, None])
+        each = torch.logsumexp(logits.log_softmax(-1)[..., None] + each, 1)  # (N, J)
+        shares = torch.logsumexp(self.weights.log_softmax(-1) + x.per_row(each), -1)
+        of_total = self.total.log_prob(torch.where(filled, total, 1.0)[:, None]).squeeze(1)
+        return -torch.where(filled, of_total + shares, 0.0)
+
+    def rows(self, index: Tensor) -> Any:
+        """The laws of the rows ``index``."""
+        return replace(
+            self,
+            places=self.places.rows(index),
+            total=self.total.rows(index),
+            **{name: getattr(self, name)[index] for name in ("query", "weights", "offsets", "level_weights")},
+        )
+
+    def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Bags:
+        """Draw one row for each of the rows ``index``."""
+        return self.rows(index).sample(generator)

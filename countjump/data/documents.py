@@ -1,0 +1,122 @@
+"""Wide sparse data sets: words in documents (the paper's section 4.2) and genes in single blood cells.
+
+They are read from the files of a directory; 20 Newsgroups can also be had through scikit-learn, which downloads it once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+NAMES = ("20news-bow", "20news-tfidf", "nips-bow", "nips-tfidf", "pbmc")
+FILES = {
+    "20news": ("20news_bow.npz", "20news_vocab.txt", "20news_labels.npz"),
+    "nips": ("nips1-17_bow.npz", "nips1-17_vocab.txt"),
+    "pbmc": ("pbmc_facs_counts.npz", "pbmc_facs_meta.npz"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Wide:
+    """Rows of counts or weights, the columns' names, and the rows' labels where there are any."""
+
+    x: sp.csr_matrix
+    """int32 for counts, float64 for TF-IDF."""
+    columns: list[str] = field(repr=False)
+    """Words or gene symbols."""
+    labels: np.ndarray | None
+    """Topics or cell types, as places in ``label_names``."""
+    label_names: list[str]
+
+
+def load(name: str, directory: str | Path | None = None) -> Wide:
+    """The data set of that name: ``-bow`` are counts of words, ``-tfidf`` their weights, ``pbmc`` counts of genes in cells.
+
+    The directory is one that holds the files, or that of ``COUNTJUMP_DATA``. Without either, 20 Newsgroups comes from
+    scikit-learn: the same documents and the same words, the documents in another order.
+
+    >>> load("wikipedia")
+    Traceback (most recent call last):
+    ...
+    ValueError: no data set 'wikipedia': choose one of 20news-bow, 20news-tfidf, nips-bow, nips-tfidf, pbmc
+    """
+    if name not in NAMES:
+        raise ValueError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
+    corpus, _, weights = name.partition("-")
+    place = data_directory(directory)
+    wide = _fetch_20news() if place is None and corpus == "20news" else _read(corpus, _found(name, corpus, place))
+    if wide.x.shape[1] != len(wide.columns):
+        raise ValueError(f"{name} in {place} has {wide.x.shape[1]} columns and {len(wide.columns)} names for them")
+    return Wide(tfidf(wide.x), wide.columns, wide.labels, wide.label_names) if weights == "tfidf" else wide
+
+
+def data_directory(given: str | Path | None = None) -> Path | None:
+    """The given directory, else that of the environment variable ``COUNTJUMP_DATA``, else none."""
+    place = given or os.environ.get("COUNTJUMP_DATA")
+    return Path(place) if place else None
+
+
+def tfidf(counts: sp.csr_matrix) -> sp.csr_matrix:
+    """Count / document length × ln(documents / documents with the word); a document without words stays empty.
+
+    >>> tfidf(sp.csr_matrix([[3, 1], [0, 2]])).toarray().round(4)  # ln(2/1) · 3/4; a word of every document weighs 0
+    array([[0.5199, 0.    ],
+           [0.    , 0.    ]])
+    """
+    length = np.asarray(counts.sum(axis=1), dtype=np.float64).ravel()
+    documents = np.bincount(counts.indices[counts.data != 0], minlength=counts.shape[1])
+    weight = np.log(counts.shape[0] / np.maximum(documents, 1))
+    weights = sp.csr_matrix(sp.diags(1 / np.maximum(length, 1)) @ counts @ sp.diags(weight))
+    weights.eliminate_zeros()
+    return weights
+
+
+def bag_of_words(texts: Iterable[str]) -> tuple[sp.csr_matrix, list[str]]:
+    """Counts of words, and the words in alphabetical order, by the paper's preprocessing.
+
+    English stop words go, and words in less than one text of a thousand or in more than four of five.
+
+    >>> counts, words = bag_of_words(["A naïve jump", "Jump, jump over it", "Counts"])
+    >>> words, counts.toarray().tolist()
+    (['counts', 'jump', 'naive'], [[0, 1, 1], [0, 2, 0], [1, 0, 0]])
+    """
+    from sklearn.feature_extraction.text import CountVectorizer  # here, as few who import countjump need it
+
+    vectorizer = CountVectorizer(stop_words="english", strip_accents="ascii", min_df=0.001, max_df=0.8, dtype=np.int32)
+    return sp.csr_matrix(vectorizer.fit_transform(texts)), vectorizer.get_feature_names_out().tolist()
+
+
+def _fetch_20news() -> Wide:
+    from sklearn.datasets import fetch_20newsgroups
+
+    posts = fetch_20newsgroups(subset="all", remove=("headers", "footers", "quotes"))
+    return Wide(*bag_of_words(posts.data), posts.target.astype(np.int64), list(posts.target_names))
+
+
+def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
+    files = FILES[corpus]
+    advice = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
+    if place is None:
+        raise FileNotFoundError(f"{name} is read from {' and '.join(files)}, and no directory was given: {advice}")
+    for file in files:
+        if not (place / file).is_file():
+            raise FileNotFoundError(f"{name} needs {file}, and {place} does not hold it: {advice}")
+    return [place / file for file in files]
+
+
+def _read(corpus: str, files: list[Path]) -> Wide:
+    counts = sp.csr_matrix(sp.load_npz(files[0]))
+    if corpus == "pbmc":
+        with np.load(files[1]) as cells:
+            types, labels = np.unique(cells["celltype"], return_inverse=True)
+            return Wide(counts, cells["gene_symbol"].tolist(), labels, types.tolist())
+    words = files[1].read_text(encoding="utf-8").splitlines()
+    if corpus == "nips":
+        return Wide(counts, words, None, [])
+    with np.load(files[2]) as posts:
+        return Wide(counts, words, posts["target"].astype(np.int64), posts["target_names"].tolist())

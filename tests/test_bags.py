@@ -1,0 +1,273 @@
+"""Bags and their laws: the same numbers as dense rows, and as the laws of dense rows."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from goodness import LEVEL, generator, grid, pearson
+from scipy.stats import chisquare
+
+from countjump.bags import Amounts, BagLaw, Bags, Thinned, drop
+from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, Gammas
+from countjump.laws import Binomial, Gamma, Mixture, Multinomial, Poisson, Product, Split
+from countjump.likelihood import bag_bound
+from countjump.networks import MLP
+from countjump.processes.bags import BagJump
+from countjump.processes.base import Denoiser, distinct_rows
+from countjump.schedules import Cosine
+
+DENSE = torch.tensor([[0, 2, 0, 1], [0, 0, 0, 0], [3, 0, 0, 5]], dtype=torch.float64)
+
+
+def bags() -> Bags:
+    return Bags.from_dense(DENSE)
+
+
+def bag_law(rows=2, columns=3, sets=False) -> BagLaw:
+    g = generator(3)
+    given = torch.tensor([[1, 0, 2], [0, 0, 0]], dtype=torch.float64)[:rows, :columns]
+    return BagLaw(
+        Poisson(torch.tensor([[2.5], [1.0]]).double()[:rows]),
+        torch.randn(rows, 4, generator=g),
+        torch.rand(rows, 1, generator=g),
+        Bags.from_dense(given.clamp(max=1) if sets else given),
+        torch.randn(columns, 4, generator=g),
+        torch.randn(columns, generator=g),
+        None if sets else torch.full((columns,), 0.7),
+        torch.full((rows,), 1000.0, dtype=torch.float64),
+    )
+
+
+def dense_law(law: BagLaw) -> Split:
+    return Split(Poisson(law.total.rate.squeeze(1)), Multinomial(law.logits().double()))
+
+
+def agrees(drawn: torch.Tensor, law) -> bool:
+    """Whether draws (N,) follow the law of one number."""
+    support = grid(60)
+    return pearson(drawn, support, law.log_prob(support)) > LEVEL
+
+
+def proportional(observed: torch.Tensor, weights: torch.Tensor) -> bool:
+    expected = weights.double() / weights.double().sum() * observed.sum()
+    return chisquare(observed.double().numpy(), expected.numpy(), sum_check=False).pvalue > LEVEL
+
+
+def test_there_and_back():
+    assert torch.equal(bags().dense(), DENSE)
+    assert torch.equal(Bags.from_csr(sp.csr_matrix(DENSE.numpy())).dense(), DENSE)
+    np.testing.assert_array_equal(bags().csr().toarray(), DENSE.numpy())
+    assert torch.equal(bags().totals(), DENSE.sum(1))
+
+
+@pytest.mark.parametrize("index", [[2, 0, 0, 1], [], [1], [2, 2]])
+def test_rows_are_the_rows(index):
+    index = torch.tensor(index, dtype=torch.long)
+    assert torch.equal(bags().rows(index).dense(), DENSE[index])
+    assert torch.equal(bags().rows(index).row, bags().rows(index).row.sort().values)
+
+
+def test_sum_merges_places():
+    other = torch.tensor([[1, 2, 0, 0], [0, 4, 0, 0], [0, 0, 0, 5]], dtype=torch.float64)
+    whole = bags() + Bags.from_dense(other)
+    assert torch.equal(whole.dense(), DENSE + other)
+    assert len(whole.value) == (DENSE + other).count_nonzero()
+
+
+def test_distinct_rows_of_bags_are_those_of_dense_rows():
+    z = torch.tensor([[0, 0], [1, 0], [0, 1], [0, 0], [1, 0]], dtype=torch.float64)
+    first, kind = distinct_rows(Bags.from_dense(z))
+    assert len(first) == 3
+    assert torch.equal(z[first][kind], z)
+
+
+def test_thinned_is_a_product_of_binomials():
+    p = torch.tensor([[0.3], [0.5], [0.9]], dtype=torch.float64)
+    law, dense = Thinned(bags(), p), Product(Binomial(DENSE, p.expand_as(DENSE)))
+    left = law.sample(generator(0))
+    torch.testing.assert_close(law.log_prob(left), dense.log_prob(left.dense()))
+    many = bags().rows(torch.full((20_000,), 2))
+    drawn = Thinned(many, torch.full((1, 1), 0.9).double()).sample(generator(1)).dense()
+    assert agrees(drawn[:, 3], Binomial(torch.tensor(5.0).double(), torch.tensor(0.9).double()))
+
+
+def test_probabilities_are_those_of_the_dense_law():
+    law = bag_law()
+    value = Bags.from_dense(torch.tensor([[0, 2, 1], [0, 0, 0]], dtype=torch.float64))
+    torch.testing.assert_close(law.log_prob(value), dense_law(law).log_prob(value.dense()), rtol=1e-5, atol=1e-5)
+    thinned = law.thin(0.3).log_prob(value)
+    torch.testing.assert_close(thinned, dense_law(law).thin(0.3).log_prob(value.dense()), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(law.mean, dense_law(law).mean, rtol=1e-5, atol=1e-5)
+
+
+def test_draws_follow_the_law():
+    law, rows = bag_law(columns=3), 30_000
+    for row in (0, 1):
+        drawn = law.draw(torch.full((rows,), row), generator(row)).dense()
+        share = law.rows(torch.tensor([row])).logits().softmax(-1)[0].double()
+        assert proportional(drawn.sum(0), share)
+        total = law.total.rate[row, 0]
+        assert agrees(drawn.sum(1), Poisson(total))
+        # Poisson totals that fall independently are independent Poisson counts.
+        assert agrees(drawn[:, 0], Poisson(total * share[0]))
+
+
+def test_every_row_draws_by_its_own_law():
+    law = bag_law()
+    index = torch.tensor([0, 1]).repeat(20_000)
+    drawn = law.draw(index, generator(5)).dense()
+    for row in (0, 1):
+        torch.testing.assert_close(drawn[index == row].mean(0), law.mean[row].double(), rtol=0.1, atol=0.02)
+
+
+def test_a_total_is_cut_at_its_limit():
+    law = bag_law()
+    cut = BagLaw(**{**vars(law), "limit": torch.tensor([2.0, 0.0]).double()})
+    totals = cut.draw(torch.tensor([0, 1]).repeat(200), generator(0)).totals()
+    assert totals[0::2].max() == 2
+    assert totals[1::2].max() == 0
+
+
+def test_a_set_takes_no_column_twice_and_none_that_is_there():
+    law = bag_law(columns=3, sets=True)
+    law = BagLaw(**{**vars(law), "limit": torch.tensor([1.0, 3.0]).double()})
+    drawn = law.draw(torch.tensor([0, 1]).repeat(500), generator(0)).dense()
+    assert drawn.max() == 1
+    assert (drawn[0::2][:, [0, 2]] == 0).all()
+    assert (drawn[1::2].sum(1) == 3).any()
+
+
+def test_a_place_that_is_kept_with_nothing_there_can_come():
+    """Thinned bags keep the places of what was lost."""
+    law = bag_law(columns=3, sets=True)
+    lost = law.given.valued(torch.zeros_like(law.given.value))
+    torch.testing.assert_close(
+        BagLaw(**{**vars(law), "given": lost}).logits(),
+        BagLaw(**{**vars(law), "given": Bags.empty(2, 3)}).logits(),
+    )
+
+
+def test_a_set_of_two_is_drawn_one_after_the_other():
+    """P({a, b}) = p_a p_b/(1 − p_a) + p_b p_a/(1 − p_b)."""
+    law = bag_law(columns=3, sets=True).rows(torch.tensor([1]))
+    law = BagLaw(**{**vars(law), "total": Binomial(torch.full((1, 1), 2.0).double(), torch.ones(1, 1).double())})
+    drawn = law.draw(torch.zeros(20_000, dtype=torch.long), generator(0)).dense()
+    p = law.logits().softmax(-1)[0].double()
+    left_out = 1 - drawn
+    expected = [p[a] * p[b] / (1 - p[a]) + p[a] * p[b] / (1 - p[b]) for a, b in ((1, 2), (0, 2), (0, 1))]
+    assert proportional(left_out.sum(0), torch.stack(expected))
+
+
+def test_units_fall_by_their_weights_over_many_blocks():
+    weights = torch.rand(2, 256, generator=generator(0)) * (torch.arange(256) % 3 > 0)
+    row = torch.tensor([0, 1]).repeat(40_000)
+    column = drop(weights, row, generator(1))
+    for each in (0, 1):
+        observed = torch.bincount(column[row == each], minlength=256)
+        some = weights[each] > 0
+        assert (observed[~some] == 0).all()
+        assert proportional(observed[some], weights[each][some])
+
+
+def model(columns=3, amounts=False) -> tuple[BagJump, Denoiser]:
+    torch.manual_seed(0)
+    prior = Conjugate(*(torch.tensor([value], dtype=torch.float64) for value in (2.0, 2.0, 1.0)))
+    gammas = Gammas(torch.tensor([[[1.0]], [[2.0]], [[2.0]]]))
+    total = CountHead(prior, torch.tensor([6.0]).double(), torch.tensor([False]), 2, gammas)
+    shares = torch.full((columns,), 1 / columns).double()
+    head = BagHead(shares, total, 8, AmountHead(shares.log(), 1.0, 2) if amounts else None)
+    network = MLP(head.inputs, head.outputs, 8)
+    torch.nn.init.normal_(network.output.weight, std=0.5)
+    return BagJump(head, Cosine(), 0.9), Denoiser(network, head, Cosine()).eval()
+
+
+def test_the_bound_is_a_bound():
+    """The sum over x of exp(bound), averaged over draws, is at most one, and not small for a model that is not absurd."""
+    process, denoise = model(columns=2)
+    support = torch.cartesian_prod(torch.arange(14.0), torch.arange(14.0)).double()
+    draws = [bag_bound(process, denoise, Bags.from_dense(support), process.grid(4), generator(i)) for i in range(20)]
+    mass = float(torch.stack(draws).mean(0).exp().sum())
+    assert 0.5 < mass < 1.01
+
+
+def test_corrupting_and_going_back_by_the_posterior_is_corrupting_less():
+    process, _ = model(columns=4)
+    x = bags().rows(torch.full((20_000,), 2))
+    t, s = torch.full((1, 1), 0.7).double(), torch.full((1, 1), 0.3).double()
+    z = process.corrupt(x, t, generator(0))
+    back = process.posterior(z, x, s, t).sample(generator(1)).dense()
+    assert agrees(back[:, 3], Binomial(torch.tensor(5.0).double(), process.schedule.alpha(s)[0, 0]))
+
+
+def test_loss_of_reals_is_of_places_and_of_amounts():
+    process, denoise = model(columns=4, amounts=True)
+    x = Bags.from_dense(DENSE * 0.3)
+    times = torch.tensor([0.0, 0.5]).double()
+    index = torch.tensor([0, 1, 0])
+    t = times[index][:, None]
+    z = process.corrupt(x, t, generator(0))
+    belief = denoise(z, times, index)
+    loss = process.loss(x, z, t, belief, generator(0))
+    assert z.value.max() == 1
+    whole = x.valued(torch.ones_like(x.value))
+    places = process.head.negative_log_likelihood(belief, whole.valued(whole.value - z.value))
+    amounts = belief.data.negative_log_likelihood(x) / process.head.tokens
+    torch.testing.assert_close(loss, places + torch.tensor([1.0, 0.0, 1.0]).double() * amounts)
+    drawn = denoise(process.units(x), torch.zeros(1), torch.zeros(3, dtype=torch.long)).data.sample(generator(0))
+    assert torch.equal(drawn.dense() > 0, DENSE > 0)
+
+
+def amounts(rows: int) -> Amounts:
+    """One level, one factor: the share of column d is Gamma(shape, mean m_d) over the sum of them."""
+    places = Bags.from_dense(torch.ones(rows, 2, dtype=torch.float64))
+    total = Mixture(
+        torch.zeros(rows, 1, 1).double(), (Gamma(*(torch.full((rows, 1, 1), v).double() for v in (9.0, 4.0))),)
+    )
+    nothing = torch.zeros(rows, 1)
+    return Amounts(
+        places, total, nothing, nothing, nothing, nothing, torch.zeros(2, 1), torch.tensor([0.2, 0.6]).log(),
+        torch.zeros(1), torch.full((1,), 3.0), torch.zeros(2, 1),
+    )  # fmt: skip
+
+
+def test_amounts_are_a_total_times_shares():
+    law = amounts(50_000)
+    drawn = law.sample(generator(0)).dense()
+    assert float(drawn.sum(1).mean()) == pytest.approx(4, rel=0.02)
+    # g_0/(g_0 + g_1) with equal shapes: odds of the first are (0.2/0.6) times an F(6, 6) variable.
+    odds = drawn[:, 0] / drawn[:, 1] * 3
+    assert float((odds < 1).double().mean()) == pytest.approx(0.5, abs=0.01)
+    assert float((odds < scipy_f().ppf(0.9)).double().mean()) == pytest.approx(0.9, abs=0.01)
+
+
+def scipy_f():
+    from scipy.stats import f
+
+    return f(6, 6)
+
+
+def test_likelihood_of_amounts_is_of_the_total_and_of_the_numbers():
+    law = amounts(1)
+    x = Bags.from_dense(torch.tensor([[1.0, 3.0]], dtype=torch.float64))
+    total = Gamma(torch.tensor(9.0).double(), torch.tensor(4.0).double()).log_prob(torch.tensor(4.0).double())
+    numbers = Gamma(torch.tensor(3.0), torch.tensor([0.2, 0.6])).log_prob(torch.tensor([0.25, 0.75])).sum()
+    assert float(law.negative_log_likelihood(x)) == pytest.approx(-float(total + numbers), rel=1e-5)
+
+
+@pytest.mark.parametrize("sets", [False, True])
+def test_gradient_of_the_cross_entropy_is_that_of_the_softmax(sets):
+    law = bag_law(sets=sets)
+    value = Bags.from_dense(torch.tensor([[0, 2, 0], [1, 0, 4]], dtype=torch.float64))
+    inputs = [law.query, law.strength, law.table, law.bias, *([] if sets else [law.excitation])]
+    for each in inputs:
+        each.requires_grad_()
+    weights = torch.tensor([0.3, 2.0]).double()
+    plain = -(value.dense() * law.logits().double().log_softmax(-1)).sum(-1)
+    torch.testing.assert_close(law.cross_entropy(value), plain, rtol=1e-5, atol=1e-5)
+    ours, theirs = (
+        torch.autograd.grad((weights * loss).sum(), inputs, allow_unused=True)
+        for loss in (law.cross_entropy(value), plain)
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        if other is not None:
+            torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
