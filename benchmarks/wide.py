@@ -1,7 +1,7 @@
 """Wide sparse rows: memory, growth with the number of columns, and speed beside a straightforward dense implementation.
 
     python benchmarks/wide.py memory --rows 2000000          # 100 updates on 2,000,000 × 30,000 with 50 non-zeros a row
-    python benchmarks/wide.py growth                          # time and memory per update, 5,000 to 500,000 columns
+    python benchmarks/wide.py growth                          # the default: time and memory per update, 5,000 to 500,000 columns
     python benchmarks/wide.py zeros --data DIR                # what a subsample of the softmax's columns would cost in variance
     python benchmarks/wide.py speed --data DIR                # 20 Newsgroups, beside algorithms 1 and 2 as they are written
 
@@ -104,7 +104,7 @@ def columns_(columns: int, updates: int) -> None:
     X = bags(20_000, columns)
     few = fit(X, 2)
     many = fit(X, 2 + updates)
-    model = JumpModel(max_updates=1, random_state=0, progress=False, validation_fraction=0.0).fit(X)
+    model = JumpModel(max_updates=1, width=128, random_state=0, progress=False, validation_fraction=0.0).fit(X)
     parameters = sum(weight.numel() for weight in model.denoiser_.parameters())
     print(f"{1000 * (many - few) / updates:.0f} | {peak():.2f} | {parameters:,}")
 
@@ -216,7 +216,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = commands.add_parser("columns")
     command.add_argument("columns", type=int)
     command.add_argument("updates", type=int)
-    given = parser.parse_args(argv)
+    given = parser.parse_args(argv or sys.argv[1:] or ["growth"])
     if given.what == "one":
         one(given.path, given.updates, given.where)
         return 0

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.special import gammaln
 
-from countjump.laws import Binomial, CountLaw, Gamma, Mixture, draw_category
+from countjump.laws import Binomial, CountLaw, Gamma, Mixture, draw_category, draw_multinomial
 
 CHUNK = 256
 """Rows whose D weights are held at once."""
@@ -33,6 +33,7 @@ _MOST = 8.0
 _UNITS = 2**16
 """Units that fall at once."""
 
+_PATIENCE = 3
 _ROUNDS = 100
 """How often the units of a set that fell on a taken place fall again."""
 
@@ -225,20 +226,27 @@ class BagLaw:
 
     @torch.no_grad()
     def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Bags:
-        """Draw one row for each of the rows ``index``; only rows to which something falls have their weights worked out."""
+        """Draw one row for each of the rows ``index``; only rows to which something falls have their weights worked out.
+
+        Units are dropped one by one, but where they are more than the columns.
+        """
         units = torch.minimum(self.total.draw(index, generator).squeeze(1), self.limit[index])
         here = (units > 0).nonzero().squeeze(1)
         needed, kind = torch.unique(index[here], return_inverse=True)
-        keys = [here[:0]]
+        keys, columns = [here[:0]], self.shape[1]
+        whole = Bags.empty(len(index), columns, self.query.device)
         for start in range(0, len(needed), CHUNK):
             mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
             weights = self.rows(needed[start : start + CHUNK])._weights()
-            row = torch.repeat_interleave(here[mine], units[here[mine]].long())
-            kinds = torch.repeat_interleave(kind[mine] - start, units[here[mine]].long())
+            row, owed, kinds = here[mine], units[here[mine]], kind[mine] - start
+            many = owed > (columns if self.excitation is not None else torch.inf)
+            if many.any():
+                fallen = Bags.from_dense(draw_multinomial(owed[many], weights[kinds[many], :columns], generator))
+                whole = whole + Bags(row[many][fallen.row], fallen.column, fallen.value, whole.shape)
+            row, kinds = (torch.repeat_interleave(each[~many], owed[~many].long()) for each in (row, kinds))
             keys += self._fall(weights, kinds, row, generator)
         key, count = torch.unique(torch.cat(keys), return_counts=True)
-        columns = self.shape[1]
-        return Bags(key // columns, key % columns, count.double(), (len(index), columns))
+        return whole + Bags(key // columns, key % columns, count.double(), whole.shape)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -248,7 +256,7 @@ class BagLaw:
     def _fall(self, weights: Tensor, kind: Tensor, row: Tensor, generator: torch.Generator | None) -> Iterator[Tensor]:
         """The places row · D + column of units, each by the weights of its ``kind``; in sets, none falls on a taken place."""
         taken = row[:0]
-        for _ in range(_ROUNDS):
+        for attempt in range(_ROUNDS):
             key = row * self.shape[1] + drop(weights, kind, generator)
             if self.excitation is not None:
                 yield key
@@ -261,6 +269,14 @@ class BagLaw:
             if not again.any():
                 return
             taken, row, kind = torch.cat([taken, places[fresh]]), row[again], kind[again]
+            if attempt >= _PATIENCE:
+                # Rows that still fall on taken places get weights of their own, without those.
+                owing, kind_of = _first_of_each(row)
+                weights, kind = weights[kind[kind_of]], torch.searchsorted(owing, row)
+                theirs = taken[torch.isin(taken // self.shape[1], owing)]
+                weights[torch.searchsorted(owing, theirs // self.shape[1]), theirs % self.shape[1]] = 0.0
+                left = (weights.sum(-1) > 0)[kind]
+                row, kind = row[left], kind[left]
 
     def _weights(self) -> Tensor:
         """exp(logits), the columns filled up to whole blocks with zeros."""
@@ -320,7 +336,8 @@ def drop(weights: Tensor, row: Tensor, generator: torch.Generator | None) -> Ten
 def _climb(inside: Tensor, height: Tensor) -> Tensor:
     """The step of each ladder (T, C) on which its height lies; rounding leads to no step without weight."""
     place = (inside <= height[:, None]).sum(-1)
-    return torch.minimum(place, (inside < inside[:, -1:]).sum(-1)).maximum((inside <= 0).sum(-1))
+    place = torch.minimum(place, (inside < inside[:, -1:]).sum(-1)).maximum((inside <= 0).sum(-1))
+    return place.clamp(max=inside.shape[1] - 1)
 
 
 def _first_of_each(key: Tensor) -> tuple[Tensor, Tensor]:

@@ -35,6 +35,9 @@ WIDE = 256
 FEW = 4
 """Up to so many columns have twice as many components: their tails are worth it."""
 
+LEAST = 10
+"""Non-zeros of a column that a prior is fitted to, at least."""
+
 BINOMIALS = 4
 """Binomials beside the negative binomials of a count."""
 
@@ -133,6 +136,8 @@ def choose(
     reasons: dict[str, str],
 ) -> Plan:
     """Resolve every other "auto" for these rows, of which only the columns that vary are left."""
+    if isinstance(lam, str) and lam != "auto":
+        raise ValueError(f"lam={lam!r} is unknown: use 'auto', a positive number, or one per column")
     domain = whole_domain.select(varying)
     columns = rows.statistics()
     whole = isinstance(domain, Count | Binary | OneHot)
@@ -169,7 +174,7 @@ def choose(
     narrow = rows.columns <= FEW or belief == "composition"
     components = components or (8 if narrow and isinstance(domain, NonNegative | Count) else 4)
     gammas = np.zeros((3, 0, components))
-    if belief == "composition":
+    if belief == "composition" and rows.columns:
         gammas = _gammas(Rows(totals[:, None]), components, counts=True)
     elif belief == "mixture" and (isinstance(domain, Count) or process == "poisson"):
         gammas = _gammas(rows, components, counts=whole)
@@ -198,9 +203,22 @@ def choose(
 
 def _gammas(rows: Rows, components: int, counts: bool) -> np.ndarray:
     """The prior of every column: a mixture of Gammas; of at most about a million values."""
-    some = rows.take(np.arange(0, rows.count, -(-rows.count * rows.columns // 10**6) or 1)).numpy().T
-    fitted = [gamma_mixture(column if counts else column[column > 0], components, counts) for column in some]
-    return np.stack(fitted, 1) if fitted else np.zeros((3, 0, components))
+    stats = rows.statistics()
+    means = stats.mean if counts else stats.mean / (1 - stats.zero_share)
+    # Where little is seen of a column, exponentials around its mean.
+    around = 4.0 ** np.linspace(-1, 1, components) if components > 1 else np.ones(1)
+    alike = np.broadcast_to([[1 / components], [1.0]], (2, components))
+    prior = (
+        np.stack([np.vstack([alike, mean * around]) for mean in means], 1)
+        if len(means)
+        else np.zeros((3, 0, components))
+    )
+    if 0 < rows.columns < WIDE:
+        some = rows.take(np.arange(0, rows.count, -(-rows.count * rows.columns // 10**6))).numpy().T
+        for place, column in enumerate(some):
+            if np.count_nonzero(column) >= LEAST:
+                prior[:, place] = gamma_mixture(column if counts else column[column > 0], components, counts)
+    return prior
 
 
 def choose_belief(
@@ -208,14 +226,14 @@ def choose_belief(
 ) -> str:
     """ "poisson", "mixture" or "composition"; ``scaled`` is whether Poisson JUMP or its λ was asked for."""
     belief = one_of("belief", belief, (*BELIEFS, "auto"))
-    counts = isinstance(domain, Count) and process == "binomial"
+    bounded = getattr(domain, "max", None) is not None and np.isfinite(np.asarray(domain.max)).any()  # type: ignore[attr-defined]
+    counts = isinstance(domain, Count) and process == "binomial" and not bounded
     reals = isinstance(domain, NonNegative) and not scaled
     if belief == "auto":
-        unbounded = counts and (domain.max is None or np.isinf(np.asarray(domain.max)).any())  # type: ignore[attr-defined]
         sparse = reals and zeros >= SPARSE
-        belief = "composition" if (unbounded or sparse) and columns >= WIDE else "mixture"
+        belief = "composition" if (counts or sparse) and columns >= WIDE else "mixture"
         reasons["belief"] = f"{belief}: " + (
-            f"{columns} columns of {'unbounded counts' if unbounded else f'reals, {zeros:.1%} of them zero'}"
+            f"{columns} columns of {'unbounded counts' if counts else f'reals, {zeros:.1%} of them zero'}"
             if belief == "composition"
             else f"the choice for {domain.name} data"
         )
@@ -262,8 +280,6 @@ def _choose_lam(
                 "leave lam='auto', or use process='poisson'"
             )
         chosen = np.broadcast_to(given, (size,)).astype(np.float64)
-    elif lam != "auto":
-        raise ValueError(f"lam={lam!r} is unknown: use 'auto', a positive number, or one per column")
     elif process == "binomial" and whole:
         return np.ones(size)
     else:

@@ -176,7 +176,7 @@ class Estimator(BaseEstimator, ABC):
                 self.process_, denoiser = self._build(plan)
             self.denoiser_ = denoiser.to(device).eval()
         columns = self._columns()
-        self.block_rows_ = 16384 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
+        self.block_rows_ = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
 
     def _columns(self) -> int:
         """How many columns vary."""

@@ -137,6 +137,22 @@ def test_a_set_takes_no_column_twice_and_none_that_is_there():
     assert (drawn[1::2].sum(1) == 3).any()
 
 
+def test_many_units_fall_like_few():
+    law = bag_law().rows(torch.tensor([0]))
+    sure = BagLaw(**{**vars(law), "total": Binomial(torch.full((1, 1), 1e6).double(), torch.ones(1, 1).double()),
+                     "limit": torch.full((1,), 1e7).double()})  # fmt: skip
+    drawn = sure.draw(torch.zeros(3, dtype=torch.long), generator(0)).dense()
+    assert (drawn.sum(1) == 1e6).all()
+    assert proportional(drawn[0], law.logits().softmax(-1)[0])
+
+
+def test_a_set_is_full_though_one_column_has_nearly_all_weight():
+    law = bag_law(columns=3, sets=True).rows(torch.tensor([1]))
+    sure = BagLaw(**{**vars(law), "bias": torch.tensor([30.0, 0.0, 0.0]),
+                     "total": Binomial(torch.full((1, 1), 3.0).double(), torch.ones(1, 1).double())})  # fmt: skip
+    assert (sure.draw(torch.zeros(50, dtype=torch.long), generator(0)).dense() == 1).all()
+
+
 def test_a_place_that_is_kept_with_nothing_there_can_come():
     """Thinned bags keep the places of what was lost."""
     law = bag_law(columns=3, sets=True)
@@ -211,7 +227,7 @@ def test_loss_of_reals_is_of_places_and_of_amounts():
     assert z.value.max() == 1
     whole = x.valued(torch.ones_like(x.value))
     places = process.head.negative_log_likelihood(belief, whole.valued(whole.value - z.value))
-    amounts = belief.data.negative_log_likelihood(x) / process.head.tokens
+    amounts = belief.data.negative_log_likelihood(x) / max(process.head.tokens, 1.0)
     torch.testing.assert_close(loss, places + torch.tensor([1.0, 0.0, 1.0]).double() * amounts)
     drawn = denoise(process.units(x), torch.zeros(1), torch.zeros(3, dtype=torch.long)).data.sample(generator(0))
     assert torch.equal(drawn.dense() > 0, DENSE > 0)

@@ -53,3 +53,8 @@ def test_the_paper_map_names_what_there_is():
 
 def test_the_picture_is_small():
     assert (ROOT / "docs" / "images" / "overview.png").stat().st_size < 200_000
+
+
+def test_the_readme_shows_the_table_that_was_measured():
+    table = (ROOT / "docs" / "results" / "univariate" / "table.md").read_text(encoding="utf-8").split("\n\n")[0]
+    assert table in (ROOT / "README.md").read_text(encoding="utf-8")

@@ -775,3 +775,45 @@ def test_a_domain_by_name_or_object():
     assert quick(domain="bounded").fit(X).domain_ == Bounded(X.max())
     assert quick(domain=NonNegative()).fit(X).process_name_ == "poisson"
     assert quick(domain=Count(max=5)).fit(DATA["bounded-count"]).sample(100, steps=2, random_state=0).max() <= 5
+
+
+# What a review found.
+
+
+def test_a_column_that_the_priors_sample_misses_is_fitted():
+    X = np.random.default_rng(0).poisson(1.0, (11_000, 100))
+    X[:, 7] = 0
+    X[1, 7] = 3
+    for data in (X, X * np.pi):
+        assert quick(max_updates=2).fit(data).sample(2, steps=2).shape == (2, 100)
+
+
+def test_stored_zeros_of_sparse_reals_are_zeros():
+    X = wide(reals=True)
+    X.data[::3] = 0
+    assert np.isfinite(quick(max_updates=3).fit(X).history_[-1]["loss"])
+
+
+def test_a_bounded_column_has_no_composition():
+    X = np.random.default_rng(0).poisson(1.0, (60, 300)).clip(max=2)
+    bounds = Count(max=(2.0,) * 150 + (np.inf,) * 150)
+    assert quick(domain=bounds, max_updates=2).fit(X).belief_ == "mixture"
+    with pytest.raises(ValueError, match="use belief='mixture'"):
+        quick(domain=Count(max=2), belief="composition").fit(X)
+
+
+def test_sparse_rows_of_which_nothing_varies():
+    for X in (np.full((20, 3), 2.5), np.full((20, 300), 2.5), np.zeros((20, 300))):
+        Y = quick(domain="non-negative").fit(sp.csr_matrix(X)).sample(4)
+        np.testing.assert_array_equal(Y.toarray(), X[:4])
+
+
+def test_arrays_of_a_sparse_matrix_need_not_be_contiguous():
+    X = wide()
+    strided = sp.csr_matrix((np.repeat(X.data, 2)[::2], X.indices, X.indptr), shape=X.shape)
+    assert quick(max_updates=2).fit(strided).sample(1).shape == (1, 400)
+
+
+def test_a_lambda_that_is_no_number_is_refused_for_wide_reals_too():
+    with pytest.raises(ValueError, match="lam='typo' is unknown"):
+        quick(lam="typo").fit(wide(reals=True))

@@ -1,5 +1,5 @@
 """Matrices in files: scipy's sparse ``.npz``, numpy's ``.npz`` and ``.npy``, and ``.csv`` or ``.tsv`` with a line of names; and
-``.csr``, a directory with the arrays of a CSR matrix, which is read where it lies: it may be larger than memory.
+``.csr``, a directory with the arrays of a CSR matrix, which is read where it lies.
 
 Nothing is ever unpickled, and a file is written beside its place and renamed, so that no half-written one is left.
 """

@@ -68,7 +68,7 @@ def fingerprint(X: Matrix, *described: str) -> str:
     arrays = (X.indptr, X.indices, X.data) if sp.issparse(X) else (np.ascontiguousarray(X),)
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(array.view(np.uint8).data if array.size else b"")
+        digest.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
     for text in described:
         digest.update(text.encode())
     return digest.hexdigest()
@@ -118,7 +118,7 @@ class Rows:
     def bags(self, rows: np.ndarray) -> Bags:
         """The given rows as their non-zeros."""
         picked = self.matrix[rows]
-        return Bags.from_csr(picked if sp.issparse(picked) else sp.csr_matrix(picked))
+        return Bags.from_csr(picked if sp.issparse(picked) else sp.csr_matrix(picked)).nonzero()
 
     def nonzeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(column, value) of every non-zero, some at a time."""
@@ -174,7 +174,8 @@ class Rows:
         >>> float(Rows(np.full((3, 1), 2.0)).smallest_scale()[0].round(4))  # e^(-2 λ) = 0.01
         2.3026
         """
-        column, value = (np.concatenate(each) for each in zip(*self.nonzeros(), strict=True))
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        column, value = (np.concatenate(each) for each in zip(nothing, *self.nonzeros(), strict=True))
         groups = 1 if pooled else self.columns
         column = np.zeros_like(column) if pooled else column
         filled = np.maximum(np.bincount(column, minlength=groups), 1)

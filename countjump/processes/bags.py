@@ -57,7 +57,7 @@ class BagJump(Process):
             return loss
         at_zero = (t[:, 0] == 0).nonzero().squeeze(1)
         amounts = prediction.data.rows(at_zero).negative_log_likelihood(x.rows(at_zero))
-        return loss.index_add(0, at_zero, amounts / self.head.tokens)
+        return loss.index_add(0, at_zero, amounts / max(self.head.tokens, 1.0))
 
     def step(self, z: Bags, prediction: Belief, t: Tensor, s: Tensor, generator: torch.Generator) -> Bags:
         """z_t plus the belief, thinned."""
