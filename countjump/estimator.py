@@ -22,6 +22,7 @@ from countjump._version import __version__
 from countjump.bags import Bags
 from countjump.choices import one_of
 from countjump.data import Rows, as_matrix, fingerprint
+from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.sampling import sample_block, seeded
 from countjump.trainer import Settings, train
@@ -176,7 +177,8 @@ class Estimator(BaseEstimator, ABC):
                 self.process_, denoiser = self._build(plan)
             self.denoiser_ = denoiser.to(device).eval()
         columns = self._columns()
-        self.block_rows_ = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
+        dense = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
+        self.block_rows_ = 512 if isinstance(self.process_, BagJump) else dense
 
     def _columns(self) -> int:
         """How many columns vary."""
