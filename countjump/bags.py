@@ -27,6 +27,9 @@ _BLOCK = 64
 _NEVER = -1e4
 """The logit of a column that cannot come."""
 
+_TINY = 1e-30
+"""The least share whose logarithm is taken."""
+
 _MOST = 8.0
 """The largest correction of a log-mean."""
 
@@ -126,6 +129,17 @@ class Bags:
         place = torch.arange(len(row), device=self.device) + (starts[index] - (ends - lengths))[row]
         return Bags(row, self.column[place], self.value[place], (len(index), self.shape[1]))
 
+    def at(self, places: Bags) -> Tensor:
+        """The values at the places of another, zero where there is none."""
+        if places.column is self.column and places.row is self.row:
+            return self.value
+        key, order = (self.row * self.shape[1] + self.column).sort()
+        wanted = places.row * self.shape[1] + places.column
+        found = torch.searchsorted(key, wanted).clamp(max=max(len(key) - 1, 0))
+        if len(key) == 0:
+            return self.value.new_zeros(len(wanted))
+        return torch.where(key[found] == wanted, self.value[order[found]], 0.0)
+
     def __add__(self, other: Bags) -> Bags:
         """Entry by entry; places that both have are merged."""
         row, column = torch.cat([self.row, other.row]), torch.cat([self.column, other.column])
@@ -161,21 +175,23 @@ class Thinned:
 
 @dataclass(frozen=True, eq=False)
 class BagLaw:
-    """A total by any count law (B, 1), whose units fall on the columns by
-    softmax(bias_d + table_d · query + excitation_d · ln(1 + z_d) · strength).
+    """A total by any count law (B, 1), whose units fall on the columns by a mixture of two compositions: anew, by
+    softmax(bias_d + table_d · query), or, with probability π, where units lie already, by (z_d − δ_d) exp(g c_d) over its sum.
 
-    ``query`` (B, H) and ``strength`` (B, 1) are the network's, z_t is ``given``. Without ``excitation`` the rows are sets: a
-    column that is there does not come again. Thinned, the total is thinned and the composition stays. A total is cut at
-    ``limit`` (B,): the softmax cannot explode, the total can.
+    ``query`` (B, H) and ``echo`` (B, 3), the log-odds of π, g and what is added to the log-odds of the discounts δ, are the
+    network's; ``calling`` (D, 2) holds c and the log-odds of δ; z_t is ``given``. That a unit calls for its like is added and not
+    multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share stays what it was on average, and does not run
+    away. Without ``calling`` the rows are sets: a column that is there does not come again. Thinned, the total is thinned and
+    the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
     """
 
     total: CountLaw
     query: Tensor
-    strength: Tensor
+    echo: Tensor
     given: Bags
     table: Tensor
     bias: Tensor
-    excitation: Tensor | None
+    calling: Tensor | None
     limit: Tensor
 
     def thin(self, p: Tensor | float) -> BagLaw:
@@ -187,28 +203,36 @@ class BagLaw:
         return replace(
             self,
             total=self.total.rows(index),
-            query=self.query[index],
-            strength=self.strength[index],
             given=self.given.rows(index),
-            limit=self.limit[index],
+            **{name: getattr(self, name)[index] for name in ("query", "echo", "limit")},
         )
 
-    def logits(self, out: Tensor | None = None) -> Tensor:
-        """(B, D), not normalised; written to ``out`` if given."""
-        logits = torch.addmm(self.bias, self.query, self.table.t(), out=out)
-        return logits.index_put_((self.given.row, self.given.column), self._excited(), accumulate=True)
-
-    def _excited(self) -> Tensor:
-        """What is added to the logit of every column that is there."""
+    def shares(self) -> Tensor:
+        """The composition (B, D)."""
+        logits = torch.addmm(self.bias, self.query, self.table.t())
+        if self.calling is None:
+            return _without(logits, self.given).softmax(-1)
+        repeated, share = self._repeats()
         z = self.given
-        if self.excitation is None:
-            return _NEVER * (z.value > 0).to(self.query.dtype)
-        return self.excitation[z.column] * z.value.to(self.query.dtype).log1p() * self.strength[z.row, 0]
+        anew = logits.softmax(-1) * (1 - repeated)
+        return anew.index_put((z.row, z.column), repeated[z.row, 0] * share, accumulate=True)
+
+    def _repeats(self) -> tuple[Tensor, Tensor]:
+        """π (B, 1), zero where nothing lies yet, and of what is given every entry's share (N,) of it."""
+        z = self.given
+        assert self.calling is not None
+        odds, gain, shift = self.echo.unbind(1)
+        calling, discount = self.calling[z.column].unbind(1)
+        units = (z.value.to(self.query.dtype) - (discount + shift[z.row]).sigmoid()).clamp(min=0)
+        weight = units * (gain[z.row] * calling).exp()
+        whole = z.per_row(weight)
+        repeated = torch.where(whole > 0, odds.sigmoid(), 0.0)[:, None]
+        return repeated, weight / whole.clamp(min=_TINY)[z.row]
 
     @property
     def mean(self) -> Tensor:
-        """The mean total times the mean shares, (B, D)."""
-        return self.total.mean * self.logits().softmax(-1)
+        """The mean total times the shares, (B, D)."""
+        return self.total.mean * self.shares()
 
     def log_prob(self, value: Bags) -> Tensor:
         """ln P(total) + ln P(value given its total), of bags that are not sets."""
@@ -217,8 +241,15 @@ class BagLaw:
         return self.total.log_prob(total[:, None]).squeeze(1) + coefficient - self.cross_entropy(value)
 
     def cross_entropy(self, value: Bags) -> Tensor:
-        """−Σ_d value_d ln softmax_d, one number per row."""
-        return _CrossEntropy.apply(self.query, self.table, self.bias, self._excited(), self.given, value)
+        """−Σ_d value_d ln share_d, one number per row."""
+        taken = self.given if self.calling is None else None
+        log_share = _LogSoftmax.apply(self.query, self.table, self.bias, value, taken)
+        if self.calling is not None:
+            repeated, share = self._repeats()
+            share = self.given.valued(share).at(value)
+            mixed = (1 - repeated[value.row, 0]) * log_share.exp() + repeated[value.row, 0] * share
+            log_share = mixed.clamp(min=_TINY).log()
+        return -value.per_row(value.value * log_share)
 
     def sample(self, generator: torch.Generator | None = None) -> Bags:
         """Draw every row."""
@@ -239,7 +270,7 @@ class BagLaw:
             mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
             weights = self.rows(needed[start : start + CHUNK])._weights()
             row, owed, kinds = here[mine], units[here[mine]], kind[mine] - start
-            many = owed > (columns if self.excitation is not None else torch.inf)
+            many = owed > (columns if self.calling is not None else torch.inf)
             if many.any():
                 fallen = Bags.from_dense(draw_multinomial(owed[many], weights[kinds[many], :columns], generator))
                 whole = whole + Bags(row[many][fallen.row], fallen.column, fallen.value, whole.shape)
@@ -258,7 +289,7 @@ class BagLaw:
         taken = row[:0]
         for attempt in range(_ROUNDS):
             key = row * self.shape[1] + drop(weights, kind, generator)
-            if self.excitation is not None:
+            if self.calling is not None:
                 yield key
                 return
             places, first = _first_of_each(key)
@@ -279,40 +310,41 @@ class BagLaw:
                 row, kind = row[left], kind[left]
 
     def _weights(self) -> Tensor:
-        """exp(logits), the columns filled up to whole blocks with zeros."""
-        rows, columns = self.shape
-        out = self.query.new_full((rows, -(-columns // _BLOCK) * _BLOCK), -torch.inf)
-        logits = out[:, :columns]
-        self.logits(logits)
-        return out.sub_(logits.amax(-1, keepdim=True)).exp_()
+        """The shares, the columns filled up to whole blocks with zeros."""
+        return torch.nn.functional.pad(self.shares(), (0, -self.shape[1] % _BLOCK))
 
 
-class _CrossEntropy(torch.autograd.Function):
-    """−Σ_d value_d ln softmax(bias + table · query + added)_d with one table (B, D) of weights, kept for the gradient."""
+def _without(logits: Tensor, taken: Bags) -> Tensor:
+    """In place, so low where something is taken that it cannot come."""
+    gone = _NEVER * (taken.value > 0).to(logits.dtype)
+    return logits.index_put_((taken.row, taken.column), gone, accumulate=True)
+
+
+class _LogSoftmax(torch.autograd.Function):
+    """ln softmax(bias + table · query) at some places of (B, D), among the columns that are not taken.
+
+    One table (B, D) of weights is made, and kept for the gradient.
+    """
 
     @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, table: Tensor, bias: Tensor, added: Tensor, given: Bags, value: Bags
-    ) -> Tensor:
+    def forward(ctx: Any, query: Tensor, table: Tensor, bias: Tensor, places: Bags, taken: Bags | None) -> Tensor:
         weights = torch.addmm(bias, query, table.t())
-        weights.index_put_((given.row, given.column), added, accumulate=True)
+        if taken is not None:
+            _without(weights, taken)
         weights.sub_(weights.amax(-1, keepdim=True))
-        fallen = value.per_row(value.value * weights[value.row, value.column])
+        logit = weights[places.row, places.column]
         norm = weights.exp_().sum(-1)
         ctx.save_for_backward(query, table, weights, norm)
-        ctx.given, ctx.value = given, value
-        return value.totals() * norm.log() - fallen
+        ctx.places = places
+        return logit - norm.log()[places.row]
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> Any:
         query, table, weights, norm = ctx.saved_tensors
-        given, value = ctx.given, ctx.value
-        scale = (value.totals() * grads[0] / norm).to(weights.dtype)
-        weights = weights * scale[:, None]
-        fallen = (value.value * grads[0][value.row]).to(weights.dtype)
-        weights.index_put_((value.row, value.column), -fallen, accumulate=True)
-        added = weights[given.row, given.column]
-        return weights @ table, weights.t() @ query, weights.sum(0), added, None, None
+        places = ctx.places
+        weights = weights * (-places.per_row(grads[0]) / norm)[:, None]
+        weights.index_put_((places.row, places.column), grads[0], accumulate=True)
+        return weights @ table, weights.t() @ query, weights.sum(0), None, None
 
 
 def drop(weights: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -44,6 +44,12 @@ MAX_SHAPE = 1e6
 """The largest shape of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose."""
 
 
+TOKENS = 50.0
+"""The composition of a bag weighs as much as its total when so many units fall, at most."""
+
+PACE = 128
+"""Hidden units of the small network that corrects the belief about a bag's total."""
+
 UNLIKELY = -3.0
 """The log-weight, before any training, of an atom at zero and of a binomial beside negative binomials that fit the column."""
 
@@ -322,9 +328,10 @@ class UnitsHead(Head):
 
 class BagHead(Head):
     """Wide sparse rows, total × composition: the missing total by :class:`CountHead`, and its units fall by
-    softmax(b_d + table_d · q + u_d · ln(1 + z_d) · exp(s)), where q and s are the network's.
+    softmax(b_d + table_d · q), or, with probability π, on units that lie already, by (z_d − δ_d) exp(g c_d) over its sum; q,
+    π and g are the network's, and so is a common shift of the discounts δ.
 
-    How strongly a column that is already there calls for itself (u, s) is learned. What the network sees is the sum of a learned
+    How strongly a column that is already there calls for itself is learned. What the network sees is the sum of a learned
     vector per non-zero: a zero costs something in the softmax only. With ``amounts`` rows are sets of columns with a positive real
     at each: a column comes once, and the real is believed by :class:`countjump.bags.Amounts`.
     """
@@ -333,14 +340,26 @@ class BagHead(Head):
         super().__init__()
         self.total, self.amounts, self.width = total, amounts, width
         self.columns = len(shares)
-        self.tokens = float(total.prior.mean.sum())
+        self.tokens = min(max(float(total.prior.mean.sum()), 1.0), TOKENS)
         self.embedding = nn.Parameter(torch.randn(self.columns, width) * 0.1)
         self.table = nn.Parameter(torch.randn(self.columns, width) / width**0.5)
         self.bias = nn.Parameter(shares.log().float())
         if amounts is None:
-            self.self_excitation = nn.Parameter(torch.full((self.columns,), 0.5))
+            self.calling = nn.Parameter(torch.tensor([0.0, -1.0]).repeat(self.columns, 1))
+        last = nn.Linear(PACE, total.outputs)
+        nn.init.zeros_(last.weight)
+        nn.init.zeros_(last.bias)
+        hidden = [nn.Linear(total.inputs + 2, PACE), nn.SiLU(), nn.Linear(PACE, PACE), nn.SiLU(), nn.Linear(PACE, PACE)]
+        self.pace = nn.Sequential(*hidden, nn.SiLU(), last)
         self.inputs = width + total.inputs
-        self.outputs = width + 1 + total.outputs + (0 if amounts is None else amounts.outputs)
+        self.outputs = width + 3 + (0 if amounts is None else amounts.outputs)
+
+    @torch.no_grad()
+    def start(self, seen: Tensor, rise: Tensor) -> None:
+        """Begin with known directions (D, K ≤ H) in which rows differ, see :func:`countjump.priors.directions`."""
+        known = seen.shape[1]
+        self.table.mul_(0.1)
+        self.embedding[:, :known], self.table[:, :known] = seen, rise
 
     def features(self, z: Bags, alpha: Tensor) -> Tensor:
         """Σ_d ln(1 + z_d) · embedding_d, and the total's features."""
@@ -351,23 +370,29 @@ class BagHead(Head):
 
     def forward(self, output: Tensor, z: Bags, alpha: Tensor) -> Belief:
         """Total × composition, and the amounts."""
-        query, strength, of_total, rest = output.split(
-            [self.width, 1, self.total.outputs, self.outputs - self.width - 1 - self.total.outputs], 1
-        )
+        query, echo, rest = output.split([self.width, 3, self.outputs - self.width - 3], 1)
         there = z.totals()
-        total = self.total.law(of_total, there[:, None], alpha)
+        total = self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
-        excitation = None if sets else self.self_excitation
+        calling = None if sets else self.calling
+        echo = torch.stack([echo[:, 0] - 1, _soft(echo[:, 1], 2).exp(), echo[:, 2]], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
-        missing = BagLaw(total, query, _soft(strength, 4).exp(), z, self.table, self.bias, excitation, limit)
+        missing = BagLaw(total, query, echo, z, self.table, self.bias, calling, limit)
         return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
 
+    def missing_total(self, there: Tensor, alpha: Tensor) -> Mixture:
+        """The law of what is missing of the totals of which ``there`` (B, 1) is left.
+
+        A thinned total is thinned, whatever falls where: totals are a JUMP of one column, and need nothing else to be right.
+        """
+        when = torch.cat([alpha.clamp(min=1e-6).log() / 4, alpha.sqrt()], 1).float()
+        return self.total.law(self.pace(torch.cat([self.total.features(there, alpha), when], 1)), there, alpha)
+
     def negative_log_likelihood(self, belief: Belief, missing: Bags) -> Tensor:
-        """The total's and the composition's, the latter per expected token: two factors, so any weights share a minimiser."""
+        """The total's, and a share of the composition's: two factors, so any weights share a minimiser."""
         law: BagLaw = belief.missing
-        total = -law.total.log_prob(missing.totals()[:, None]).squeeze(1)
-        return total + law.cross_entropy(missing) / max(self.tokens, 1.0)
+        return -law.total.log_prob(missing.totals()[:, None]).squeeze(1) + law.cross_entropy(missing) / self.tokens
 
 
 class AmountHead(nn.Module):

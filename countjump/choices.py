@@ -18,7 +18,7 @@ from countjump.data import Columns, Rows
 from countjump.domains import Binary, Bounded, Count, Domain, NonNegative, OneHot, Simplex
 from countjump.laws import MAX_COUNT
 from countjump.networks import MLP
-from countjump.priors import gamma_mixture
+from countjump.priors import directions, gamma_mixture
 from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.processes.jump import DECODINGS, OBJECTIVES, Encoding, Exact, Jump, Randomised, Units
@@ -40,6 +40,9 @@ LEAST = 10
 
 BINOMIALS = 4
 """Binomials beside the negative binomials of a count."""
+
+DIRECTION_ROWS, DIRECTION_ENTRIES = 20_000, 2**24
+"""Rows whose principal directions a bag's network begins with, and entries of their table, at most."""
 
 SPARSE = 0.5
 """The share of zeros from which on reals are sparse."""
@@ -359,6 +362,14 @@ def _bag_head(plan: Plan) -> BagHead:
     row = float(np.average(stats.mean / filled, weights=filled) * mean)
     amounts = AmountHead(torch.from_numpy(size - math.log(row)), math.log(stats.mean.sum()), plan.components)
     return BagHead(torch.from_numpy(filled / mean), total, plan.width, amounts)
+
+
+def point(process: BagJump, rows: Rows, some: np.ndarray) -> None:
+    """Let the network of bags begin with the directions in which some of the rows differ most."""
+    units = process.units(rows.bags(some)).csr()
+    count = min(process.head.width, DIRECTION_ENTRIES // rows.columns, min(units.shape) - 1)
+    if count > 0:
+        process.head.start(*(torch.from_numpy(table).float() for table in directions(units, count)))
 
 
 def _encoding(plan: Plan) -> Encoding:

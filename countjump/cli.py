@@ -121,6 +121,8 @@ def reproduce(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--data is for experiments that read data, and {arguments.experiment} makes its own")
         overrides["data"] = arguments.data
     experiment = kind(arguments.preset, overrides)
+    if arguments.data is not None and "made" in experiment.settings:
+        raise ValueError(f"--data is given, and --preset {arguments.preset} makes its own data: leave one of them out")
     only, methods = ([name for name in text.split(",") if name] for text in (arguments.only, arguments.methods))
     runner.run(experiment, Path(arguments.out), only, methods, arguments.runs, progress=not arguments.quiet)
     print(Path(arguments.out) / "table.md")
@@ -202,7 +204,7 @@ def _parser() -> argparse.ArgumentParser:
 
     command = _command(commands, "fit", "fit a model to the rows of a file", fit)
     command.add_argument(
-        "data", metavar="DATA", help=".npz (scipy sparse or numpy), .npy, or .csv or .tsv with a line of names"
+        "data", metavar="DATA", help=".npz (scipy sparse or numpy), .npy, .csr, or .csv or .tsv with a line of names"
     )
     command.add_argument("--out", required=True, metavar="MODEL", help="the directory to save the model in")
     command.add_argument("--key", metavar="NAME", help="which array of an .npz that holds several")

@@ -20,6 +20,10 @@ from countjump.likelihood import bag_bound, lower_bound
 from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.schedules import Schedule
+from countjump.trainer import Settings, train
+
+TOTAL_ROWS, TOTAL_UPDATES = 512, 2500
+"""Of the training of the belief about a bag's total: rows of an update, and updates at most."""
 
 
 class JumpModel(Estimator):
@@ -204,6 +208,32 @@ class JumpModel(Estimator):
         columns = {k.removeprefix("columns/"): v for k, v in arrays.items() if k.startswith("columns/")}
         plain = {k: v if k == "reasons" else storage.decode(v) for k, v in described.items()}
         return Plan(lam=arrays["lam"], gammas=arrays["gammas"], columns=Columns(**columns), **plain)
+
+    def _prepare(self, rows: Rows, training: np.ndarray, updates: int) -> None:
+        if not isinstance(self.process_, BagJump):
+            return
+        process, pace = self.process_, self.process_.head.pace
+        choices.point(process, rows, np.sort(training[: choices.DIRECTION_ROWS]))
+        totals = (rows.filled() if process.amounts else rows.totals())[training]
+        on_device = torch.from_numpy(totals).to(self.device_)[:, None]
+        updates = min(updates, TOTAL_UPDATES)
+        settings = Settings(
+            updates=updates,
+            batch_size=TOTAL_ROWS,
+            learning_rate=2e-3,
+            warmup=min(100, updates // 10),
+            seed=self.seed_,
+            progress=self.progress,
+            title="totals",
+        )
+        train(
+            pace,
+            lambda index, generator: process.loss_of_totals(on_device[torch.from_numpy(index)], generator).mean(),
+            len(totals),
+            settings,
+            strata=totals,
+        )
+        pace.requires_grad_(False)
 
     def _batch(self, rows: Rows, index: np.ndarray) -> Any:
         if isinstance(self.process_, BagJump):

@@ -1,6 +1,6 @@
 """A trainer that knows nothing of diffusion: it minimises ``loss(rows, generator)`` over the rows of a data set.
 
-It owns what every trainer owns: the order of the rows, Adam or AdamW, warm-up and decay of the rate, clipping, the exponential
+It owns what every trainer owns: the order of the rows, AdamW, warm-up and decay of the rate, clipping, the exponential
 moving average (EMA) of the weights, held-out validation with early stopping, progress, atomic checkpoints and exact resume.
 
 Randomness is a function of (seed, update), never of history, so that a resumed run repeats an uninterrupted one bit for bit.
@@ -46,6 +46,7 @@ class Settings:
     checkpoint: Path | None = None
     checkpoint_every: int = 500
     progress: bool = True
+    title: str = "fit"
 
     def rate(self, update: int) -> float:
         """The learning rate of an update, counted from zero.
@@ -86,12 +87,16 @@ def train(
     strata: np.ndarray | None = None,
 ) -> list[dict[str, float]]:
     """Train ``module`` in place, leave it with the best (or last) averaged weights, and return the history."""
-    names, weights = zip(*module.named_parameters(), strict=True)
+    learned = [(name, weight) for name, weight in module.named_parameters() if weight.requires_grad]
+    names, weights = zip(*learned, strict=True)
     average = [weight.detach().clone() for weight in weights]
     best = [weight.clone() for weight in average]
-    decoupled = settings.weight_decay > 0
-    kind = torch.optim.AdamW if decoupled else torch.optim.Adam
-    optimiser = kind(weights, lr=settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+    # What decays is matrices: a bias has nothing to be small for.
+    groups = [
+        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
+        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
+    ]
+    optimiser = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
     state = _State()
     if settings.checkpoint is not None and settings.checkpoint.exists():
         state = _resume(settings.checkpoint, fingerprint, names, weights, average, best, optimiser)
@@ -99,7 +104,9 @@ def train(
     validate_every = max(settings.updates // settings.validations, 1)
     order = _Order(rows, settings.batch_size, settings.seed, strata)
 
-    bar = tqdm(total=settings.updates, initial=state.update, desc="fit", unit="update", disable=not settings.progress)
+    bar = tqdm(
+        total=settings.updates, initial=state.update, desc=settings.title, unit="update", disable=not settings.progress
+    )
     with bar:
         while state.update < settings.updates and not state.stopped:
             generator = torch.Generator(device=device)
@@ -170,7 +177,7 @@ def _validate(
         _assign(weights, average)
         record["validation_loss"] = value = validation()
         _assign(weights, current)
-        if value < state.best + settings.tolerance:
+        if value < state.best + settings.tolerance * max(abs(state.best), 1.0):
             # Later weights are averaged over more updates: as good is better.
             state.since_best = 0 if value < state.best else state.since_best
             state.best = min(value, state.best)

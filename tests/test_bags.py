@@ -29,17 +29,17 @@ def bag_law(rows=2, columns=3, sets=False) -> BagLaw:
     return BagLaw(
         Poisson(torch.tensor([[2.5], [1.0]]).double()[:rows]),
         torch.randn(rows, 4, generator=g),
-        torch.rand(rows, 1, generator=g),
+        torch.randn(rows, 3, generator=g),
         Bags.from_dense(given.clamp(max=1) if sets else given),
         torch.randn(columns, 4, generator=g),
         torch.randn(columns, generator=g),
-        None if sets else torch.full((columns,), 0.7),
+        None if sets else torch.tensor([[0.7, -1.0], [0.0, 0.0], [-0.5, 0.5]])[:columns],
         torch.full((rows,), 1000.0, dtype=torch.float64),
     )
 
 
 def dense_law(law: BagLaw) -> Split:
-    return Split(Poisson(law.total.rate.squeeze(1)), Multinomial(law.logits().double()))
+    return Split(Poisson(law.total.rate.squeeze(1)), Multinomial(law.shares().double().log()))
 
 
 def agrees(drawn: torch.Tensor, law) -> bool:
@@ -100,11 +100,32 @@ def test_probabilities_are_those_of_the_dense_law():
     torch.testing.assert_close(law.mean, dense_law(law).mean, rtol=1e-5, atol=1e-5)
 
 
+def test_units_fall_anew_or_where_some_lie_already():
+    """(1 − π) softmax(b + table · q) + π (z − δ) exp(g c) / Σ; where nothing lies yet, π = 0."""
+    law = bag_law()
+    anew = (law.bias + law.query @ law.table.t()).softmax(-1)
+    odds, gain, shift = law.echo[0]
+    units = torch.tensor([1.0, 0.0, 2.0]) - (law.calling[:, 1] + shift).sigmoid() * torch.tensor([1.0, 0.0, 1.0])
+    weight = units * (gain * law.calling[:, 0]).exp()
+    share = odds.sigmoid()
+    torch.testing.assert_close(law.shares()[0], (1 - share) * anew[0] + share * weight / weight.sum())
+    torch.testing.assert_close(law.shares()[1], anew[1])
+    torch.testing.assert_close(law.shares().sum(1), torch.ones(2))
+
+
+def test_values_are_found_at_the_places_of_others():
+    others = Bags.from_dense(torch.tensor([[1, 1, 0, 1], [1, 0, 0, 0], [0, 0, 1, 1]], dtype=torch.float64))
+    assert bags().at(others).tolist() == [0, 2, 1, 0, 0, 5]
+    assert Bags.empty(3, 4).at(others).tolist() == [0] * 6
+    assert bags().at(Bags.empty(3, 4)).tolist() == []
+    assert torch.equal(bags().at(bags()), bags().value)
+
+
 def test_draws_follow_the_law():
     law, rows = bag_law(columns=3), 30_000
     for row in (0, 1):
         drawn = law.draw(torch.full((rows,), row), generator(row)).dense()
-        share = law.rows(torch.tensor([row])).logits().softmax(-1)[0].double()
+        share = law.rows(torch.tensor([row])).shares()[0].double()
         assert proportional(drawn.sum(0), share)
         total = law.total.rate[row, 0]
         assert agrees(drawn.sum(1), Poisson(total))
@@ -143,7 +164,7 @@ def test_many_units_fall_like_few():
                      "limit": torch.full((1,), 1e7).double()})  # fmt: skip
     drawn = sure.draw(torch.zeros(3, dtype=torch.long), generator(0)).dense()
     assert (drawn.sum(1) == 1e6).all()
-    assert proportional(drawn[0], law.logits().softmax(-1)[0])
+    assert proportional(drawn[0], law.shares()[0])
 
 
 def test_a_set_is_full_though_one_column_has_nearly_all_weight():
@@ -158,8 +179,8 @@ def test_a_place_that_is_kept_with_nothing_there_can_come():
     law = bag_law(columns=3, sets=True)
     lost = law.given.valued(torch.zeros_like(law.given.value))
     torch.testing.assert_close(
-        BagLaw(**{**vars(law), "given": lost}).logits(),
-        BagLaw(**{**vars(law), "given": Bags.empty(2, 3)}).logits(),
+        BagLaw(**{**vars(law), "given": lost}).shares(),
+        BagLaw(**{**vars(law), "given": Bags.empty(2, 3)}).shares(),
     )
 
 
@@ -168,7 +189,7 @@ def test_a_set_of_two_is_drawn_one_after_the_other():
     law = bag_law(columns=3, sets=True).rows(torch.tensor([1]))
     law = BagLaw(**{**vars(law), "total": Binomial(torch.full((1, 1), 2.0).double(), torch.ones(1, 1).double())})
     drawn = law.draw(torch.zeros(20_000, dtype=torch.long), generator(0)).dense()
-    p = law.logits().softmax(-1)[0].double()
+    p = law.shares()[0].double()
     left_out = 1 - drawn
     expected = [p[a] * p[b] / (1 - p[a]) + p[a] * p[b] / (1 - p[b]) for a, b in ((1, 2), (0, 2), (0, 1))]
     assert proportional(left_out.sum(0), torch.stack(expected))
@@ -227,7 +248,7 @@ def test_loss_of_reals_is_of_places_and_of_amounts():
     assert z.value.max() == 1
     whole = x.valued(torch.ones_like(x.value))
     places = process.head.negative_log_likelihood(belief, whole.valued(whole.value - z.value))
-    amounts = belief.data.negative_log_likelihood(x) / max(process.head.tokens, 1.0)
+    amounts = belief.data.negative_log_likelihood(x) / process.head.tokens
     torch.testing.assert_close(loss, places + torch.tensor([1.0, 0.0, 1.0]).double() * amounts)
     drawn = denoise(process.units(x), torch.zeros(1), torch.zeros(3, dtype=torch.long)).data.sample(generator(0))
     assert torch.equal(drawn.dense() > 0, DENSE > 0)
@@ -271,19 +292,45 @@ def test_likelihood_of_amounts_is_of_the_total_and_of_the_numbers():
 
 
 @pytest.mark.parametrize("sets", [False, True])
-def test_gradient_of_the_cross_entropy_is_that_of_the_softmax(sets):
+def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets):
     law = bag_law(sets=sets)
     value = Bags.from_dense(torch.tensor([[0, 2, 0], [1, 0, 4]], dtype=torch.float64))
-    inputs = [law.query, law.strength, law.table, law.bias, *([] if sets else [law.excitation])]
+    inputs = [law.query, law.table, law.bias, *([] if sets else [law.echo, law.calling])]
     for each in inputs:
         each.requires_grad_()
     weights = torch.tensor([0.3, 2.0]).double()
-    plain = -(value.dense() * law.logits().double().log_softmax(-1)).sum(-1)
+    plain = -value.per_row(value.value * law.shares().double()[value.row, value.column].log())
     torch.testing.assert_close(law.cross_entropy(value), plain, rtol=1e-5, atol=1e-5)
     ours, theirs = (
-        torch.autograd.grad((weights * loss).sum(), inputs, allow_unused=True)
+        torch.autograd.grad((weights * loss).sum(), inputs, allow_unused=True, retain_graph=True)
         for loss in (law.cross_entropy(value), plain)
     )
     for mine, other in zip(ours, theirs, strict=True):
         if other is not None:
             torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+
+
+def test_the_loss_of_totals_teaches_the_small_network_alone():
+    process, _ = model(columns=4)
+    weights = dict(process.head.named_parameters())
+    loss = process.loss_of_totals(bags().totals()[:, None], generator(0)).mean()
+    found = torch.autograd.grad(loss, list(weights.values()), allow_unused=True)
+    learned = {name for name, grad in zip(weights, found, strict=True) if grad is not None}
+    assert learned == {name for name in weights if name.startswith("pace")}
+
+
+def test_the_belief_about_the_total_sees_the_total_alone():
+    """A thinned total is a JUMP of one column: its law is the same wherever the units lie."""
+    process, denoise = model(columns=3)
+    torch.nn.init.normal_(process.head.pace[-1].weight)
+    z = Bags.from_dense(torch.tensor([[2, 1, 0], [0, 0, 3]], dtype=torch.float64))
+    mean = denoise(z, torch.tensor([0.5]), torch.zeros(2, dtype=torch.long)).missing.total.mean
+    assert float(mean[0, 0]) == float(mean[1, 0])
+
+
+def test_a_head_begins_with_known_directions():
+    process, _ = model(columns=3)
+    seen, rise = torch.randn(3, 5, generator=generator(0)), torch.randn(3, 5, generator=generator(1))
+    process.head.start(seen, rise)
+    assert torch.equal(process.head.embedding[:, :5], seen)
+    assert torch.equal(process.head.table[:, :5], rise)

@@ -53,3 +53,18 @@ def test_a_fingerprint_knows_data_and_words(matrix):
     changed[0, 0] += 1
     assert fingerprint(sp.csr_matrix((1, 2))) != fingerprint(sp.csr_matrix((1, 9)))
     assert len({fingerprint(matrix, "a"), fingerprint(changed, "a"), fingerprint(matrix, "b")}) == 3
+
+
+def test_a_selection_of_sparse_columns_is_not_a_copy_and_answers_like_one():
+    matrix = np.random.default_rng(0).poisson(0.7, (40, 9))
+    X, kept = sp.csr_matrix(matrix), np.array([0, 3, 4, 7])
+    X.data[5] = 0  # a zero that is stored
+    some, plain = Rows(X).select(kept), Rows(X.toarray()[:, kept])
+    assert some.matrix is X
+    again, index = some.select(np.array([1, 2])), np.array([3, 1])
+    np.testing.assert_array_equal(again.take(index).numpy(), X.toarray()[index][:, [3, 4]])
+    np.testing.assert_array_equal(some.totals(), plain.totals())
+    np.testing.assert_array_equal(some.filled(), plain.filled())
+    np.testing.assert_array_equal(some.bags(index).dense().numpy(), plain.take(index).numpy())
+    for name, values in vars(some.statistics()).items():
+        np.testing.assert_allclose(values, getattr(plain.statistics(), name), err_msg=name)

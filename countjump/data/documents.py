@@ -6,6 +6,7 @@ They are read from the files of a directory; 20 Newsgroups can also be had throu
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +111,14 @@ def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
 
 
 def _read(corpus: str, files: list[Path]) -> Wide:
+    try:
+        return _parse(corpus, files)
+    except (zipfile.BadZipFile, EOFError, OSError, KeyError, ValueError) as error:
+        names = " or ".join(file.name for file in files)
+        raise ValueError(f"{names} in {files[0].parent} is damaged ({error}): copy it again") from error
+
+
+def _parse(corpus: str, files: list[Path]) -> Wide:
     counts = sp.csr_matrix(sp.load_npz(files[0]))
     if corpus == "pbmc":
         with np.load(files[1]) as cells:

@@ -101,14 +101,18 @@ def check_suffix(path: str | Path) -> str:
 
 def _read_csr(path: Path) -> sp.csr_matrix:
     """The arrays stay on disk: only what is touched is read."""
-    parts = {name: np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in CSR_PARTS}
     try:
-        return sp.csr_matrix((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"].tolist()))
+        parts = {name: np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in CSR_PARTS}
+        matrix = sp.csr_matrix((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"].tolist()))
+        matrix.check_format(full_check=True)
+        return matrix
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}): write it again") from error
 
 
 def _write_csr(path: Path, X: sp.csr_matrix) -> None:
+    if path.is_file():
+        raise ValueError(f"{path} is a file, and a .csr is a directory: choose another name")
     beside, before = (path.with_name(f"{path.name}.{word}") for word in ("new", "old"))
     for leftover in (beside, before):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -97,27 +97,36 @@ class Rows:
     tensor([[1., 0.]], dtype=torch.float64)
     """
 
-    def __init__(self, matrix: Matrix) -> None:
-        self.matrix = matrix
-        self.count, self.columns = matrix.shape
+    def __init__(self, matrix: Matrix, kept: np.ndarray | None = None) -> None:
+        """``kept`` are the columns that count, of a sparse matrix which is not copied for that: it may lie on disk."""
+        self.matrix, self.kept = matrix, kept
+        self.count, self.columns = matrix.shape[0], matrix.shape[1] if kept is None else len(kept)
+
+    def _pick(self, rows: np.ndarray) -> Matrix:
+        picked = self.matrix[rows]
+        return picked if self.kept is None else picked[:, self.kept]
 
     def take(self, rows: np.ndarray) -> Tensor:
         """The given rows, (B, D)."""
-        picked = self.matrix[rows]
+        picked = self._pick(rows)
         dense = picked.toarray() if sp.issparse(picked) else picked
         return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
 
     def select(self, columns: np.ndarray) -> Rows:
         """The same rows with the given columns only."""
-        return self if len(columns) == self.columns else Rows(self.matrix[:, columns])
+        if len(columns) == self.columns:
+            return self
+        if not sp.issparse(self.matrix):
+            return Rows(self.matrix[:, columns])
+        return Rows(self.matrix, columns if self.kept is None else self.kept[columns])
 
     def scaled(self, factor: float) -> Rows:
         """The same rows times a number."""
-        return self if factor == 1 else Rows(self.matrix * factor)
+        return self if factor == 1 else Rows(self.matrix * factor, self.kept)
 
     def bags(self, rows: np.ndarray) -> Bags:
         """The given rows as their non-zeros."""
-        picked = self.matrix[rows]
+        picked = self._pick(rows)
         return Bags.from_csr(picked if sp.issparse(picked) else sp.csr_matrix(picked)).nonzero()
 
     def nonzeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -129,14 +138,22 @@ class Rows:
                 row, column = np.nonzero(some)
                 yield column, some[row, column].astype(np.float64)
             return
+        place = np.full(self.matrix.shape[1], -1)
+        place[slice(None) if self.kept is None else self.kept] = np.arange(self.columns)
         for start in range(0, self.matrix.nnz, SOME):
-            value = self.matrix.data[start : start + SOME]
-            kept = np.flatnonzero(value)
-            yield self.matrix.indices[start : start + SOME][kept], value[kept].astype(np.float64)
+            value, column = (each[start : start + SOME] for each in (self.matrix.data, self.matrix.indices))
+            column = place[column]
+            here = np.flatnonzero((value != 0) & (column >= 0))
+            yield column[here], value[here].astype(np.float64)
+
+    def _left_out(self, kept: np.ndarray) -> Rows:
+        """The columns that do not count, which are few."""
+        return Rows(self.matrix[:, np.setdiff1d(np.arange(self.matrix.shape[1]), kept)])
 
     def totals(self) -> np.ndarray:
         """The sum of every row."""
-        return np.asarray(self.matrix.sum(axis=1, dtype=np.float64)).ravel()
+        whole = np.asarray(self.matrix.sum(axis=1, dtype=np.float64)).ravel()
+        return whole if self.kept is None else whole - self._left_out(self.kept).totals()
 
     def filled(self) -> np.ndarray:
         """The number of non-zeros of every row, in float64."""
@@ -144,7 +161,8 @@ class Rows:
             return np.count_nonzero(self.matrix, axis=1).astype(np.float64)
         zeros = np.flatnonzero(self.matrix.data == 0)
         empty = np.searchsorted(zeros, self.matrix.indptr)
-        return np.diff(self.matrix.indptr - empty).astype(np.float64)
+        filled = np.diff(self.matrix.indptr - empty).astype(np.float64)
+        return filled if self.kept is None else filled - self._left_out(self.kept).filled()
 
     def statistics(self) -> Columns:
         """Of every column, without making anything dense."""

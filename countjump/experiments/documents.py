@@ -444,8 +444,9 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
         parts += [
             f"## {name}",
             "",
-            "{rows:,} rows of {columns:,} columns; {compare:,} rows a side in {splits} splits".format(**any_of_them)
-            + f", AUC and accuracies in {any_of_them['slow_splits']}.",
+            "{rows:,} rows of {columns:,} columns; {splits} splits, AUC and accuracies in {slow_splits}.".format(
+                **any_of_them
+            ),
             "",
             *_main_table(mine, known),
             "",
@@ -476,13 +477,14 @@ def _main_table(mine: dict[tuple[str, int], list[Record]], known: dict[str, Any]
         distances |= {f"{name}_trimmed": (f"{title}, trimmed", u) for name, (title, u) in distances.items()}
     head = ["method", "steps", *(title for title, _ in distances.values())]
     head += ["PMI", "AUC", "accuracy", "copies", "fit (s)", "sample (s)"]
-    some = next(iter(mine.values()))
-    floors = [
-        plus_minus(u, some[0][f"{name}_floor"], some[0][f"{name}_floor_sd"]) for name, (_, u) in distances.items()
-    ]
-    fresh = [_number(some, "pmi_correlation_floor"), _number(some, "auc_floor")]
-    fresh += [_ratio(some, "synthetic_accuracy_floor", "real_accuracy"), "1", "", ""]
-    rows = [["floor", "", *floors, *fresh]]
+    rows = []
+    for title, some in _floors(mine):
+        floors = [
+            plus_minus(u, some[0][f"{name}_floor"], some[0][f"{name}_floor_sd"]) for name, (_, u) in distances.items()
+        ]
+        fresh = [_number(some, "pmi_correlation_floor"), _number(some, "auc_floor")]
+        fresh += [_ratio(some, "synthetic_accuracy_floor", "real_accuracy"), "1", "", ""]
+        rows.append([title, "", *floors, *fresh])
     for (method, steps), runs in mine.items():
         cells = []
         for name, (_, u) in distances.items():
@@ -498,6 +500,16 @@ def _main_table(mine: dict[tuple[str, int], list[Record]], known: dict[str, Any]
     return markdown(head, rows)
 
 
+def _floors(mine: dict[tuple[str, int], list[Record]]) -> list[tuple[str, list[Record]]]:
+    """The title of a floor, and records that hold it, for every number of rows a side that methods are compared with."""
+    sizes = {runs[0]["compare"]: (method, runs) for (method, _), runs in reversed(mine.items())}
+    dense = " and ".join(m for m in DENSE if any(m == method for method, _ in mine))
+    return [
+        (f"floor, {rows:,} rows a side" + (f" (for {dense})" if method in DENSE else ""), runs)
+        for rows, (method, runs) in sorted(sizes.items(), reverse=True)
+    ]
+
+
 def _marginal_table(mine: dict[tuple[str, int], list[Record]]) -> list[str]:
     """Of every column's mean, zero rate and variance: Spearman's correlation and the log-error."""
     names = ("mean", "zero_rate", "variance")
@@ -506,7 +518,7 @@ def _marginal_table(mine: dict[tuple[str, int], list[Record]]) -> list[str]:
     def cells(runs: list[Record], end: str) -> list[str]:
         return [f"{_number(runs, f'{n}_spearman{end}')} · {_number(runs, f'{n}_log_error{end}')}" for n in names]
 
-    rows = [["floor", "", *cells(next(iter(mine.values())), "_floor")]]
+    rows = [[title, "", *cells(runs, "_floor")] for title, runs in _floors(mine)]
     rows += [[method, str(steps or ""), *cells(runs, "")] for (method, steps), runs in mine.items()]
     return markdown(head, rows)
 

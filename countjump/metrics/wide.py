@@ -212,6 +212,7 @@ def _some(x: sp.csr_matrix, most: int, rng: np.random.Generator) -> sp.csr_matri
 def _row_features(x: sp.csr_matrix, seed: int) -> np.ndarray:
     """(rows, up to 33): what the two-sample classifier sees."""
     logs = _log1p(x)[:, _filled_in_columns(x) > 0]  # an empty column would only cost memory
-    projected = TruncatedSVD(min(30, logs.shape[1]), random_state=seed).fit_transform(logs)
+    few = logs.shape[1] <= 30
+    projected = logs.toarray() if few else TruncatedSVD(30, random_state=seed).fit_transform(logs)
     largest = np.log1p(x.max(axis=1).toarray())
     return np.column_stack([projected, _filled_in_rows(x), np.log1p(row_totals(x)), largest])

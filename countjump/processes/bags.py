@@ -13,6 +13,7 @@ from torch import Tensor
 
 from countjump.bags import Bags, Thinned
 from countjump.beliefs import BagHead, Belief
+from countjump.laws import Binomial
 from countjump.processes.base import Denoise, Process, Step
 from countjump.schedules import Schedule
 
@@ -57,7 +58,15 @@ class BagJump(Process):
             return loss
         at_zero = (t[:, 0] == 0).nonzero().squeeze(1)
         amounts = prediction.data.rows(at_zero).negative_log_likelihood(x.rows(at_zero))
-        return loss.index_add(0, at_zero, amounts / max(self.head.tokens, 1.0))
+        return loss.index_add(0, at_zero, amounts / self.head.tokens)
+
+    def loss_of_totals(self, whole: Tensor, generator: torch.Generator) -> Tensor:
+        """−ln belief(missing total) of totals (B, 1), each at one of a few times."""
+        times = self.schedule.strew(32, self.last, generator)
+        time = torch.randint(len(times), (len(whole),), device=whole.device, generator=generator)
+        alpha = self.schedule.alpha(times[time][:, None])
+        left = Binomial(whole, alpha).sample(generator)
+        return -self.head.missing_total(left, alpha).log_prob(whole - left).squeeze(1)
 
     def step(self, z: Bags, prediction: Belief, t: Tensor, s: Tensor, generator: torch.Generator) -> Bags:
         """z_t plus the belief, thinned."""
