@@ -180,8 +180,8 @@ class BagLaw:
 
     ``query`` (B, H) and ``echo`` (B, 3), the log-odds of π, g and what is added to the log-odds of the discounts δ, are the
     network's; ``calling`` (D, 2) holds c and the log-odds of δ; z_t is ``given``. That a unit calls for its like is added and not
-    multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share stays what it was on average, and does not run
-    away. Without ``calling`` the rows are sets: a column that is there does not come again. Thinned, the total is thinned and
+    multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does not run away. Without ``calling`` the rows
+    are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total is thinned and
     the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
     """
 
@@ -226,7 +226,7 @@ class BagLaw:
         units = (z.value.to(self.query.dtype) - (discount + shift[z.row]).sigmoid()).clamp(min=0)
         weight = units * (gain[z.row] * calling).exp()
         whole = z.per_row(weight)
-        repeated = torch.where(whole > 0, odds.sigmoid(), 0.0)[:, None]
+        repeated = torch.where(whole > _TINY, odds.sigmoid(), 0.0)[:, None]
         return repeated, weight / whole.clamp(min=_TINY)[z.row]
 
     @property
@@ -246,9 +246,10 @@ class BagLaw:
         log_share = _LogSoftmax.apply(self.query, self.table, self.bias, value, taken)
         if self.calling is not None:
             repeated, share = self._repeats()
-            share = self.given.valued(share).at(value)
-            mixed = (1 - repeated[value.row, 0]) * log_share.exp() + repeated[value.row, 0] * share
-            log_share = mixed.clamp(min=_TINY).log()
+            repeated, share = repeated[value.row, 0], self.given.valued(share).at(value)
+            log_share = torch.log1p(-repeated) + log_share
+            joined = torch.logaddexp(log_share, (repeated * share).clamp(min=_TINY).log())
+            log_share = torch.where(share > 0, joined, log_share)
         return -value.per_row(value.value * log_share)
 
     def sample(self, generator: torch.Generator | None = None) -> Bags:

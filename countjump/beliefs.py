@@ -45,7 +45,7 @@ MAX_SHAPE = 1e6
 
 
 TOKENS = 50.0
-"""The composition of a bag weighs as much as its total when so many units fall, at most."""
+"""Units of a bag that its loss is per, at most."""
 
 PACE = 128
 """Hidden units of the small network that corrects the belief about a bag's total."""
@@ -345,7 +345,7 @@ class BagHead(Head):
         self.table = nn.Parameter(torch.randn(self.columns, width) / width**0.5)
         self.bias = nn.Parameter(shares.log().float())
         if amounts is None:
-            self.calling = nn.Parameter(torch.tensor([0.0, -1.0]).repeat(self.columns, 1))
+            self.calling = nn.Parameter(torch.zeros(self.columns, 2))
         last = nn.Linear(PACE, total.outputs)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
@@ -374,8 +374,8 @@ class BagHead(Head):
         there = z.totals()
         total = self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
-        calling = None if sets else self.calling
-        echo = torch.stack([echo[:, 0] - 1, _soft(echo[:, 1], 2).exp(), echo[:, 2]], 1)
+        calling = None if sets else torch.stack([_soft(self.calling[:, 0], 4), self.calling[:, 1] - 1], 1)
+        echo = torch.stack([_soft(echo[:, 0] - 1, 12), _soft(echo[:, 1], 2).exp(), _soft(echo[:, 2], 12)], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
         missing = BagLaw(total, query, echo, z, self.table, self.bias, calling, limit)
@@ -390,9 +390,8 @@ class BagHead(Head):
         return self.total.law(self.pace(torch.cat([self.total.features(there, alpha), when], 1)), there, alpha)
 
     def negative_log_likelihood(self, belief: Belief, missing: Bags) -> Tensor:
-        """The total's, and a share of the composition's: two factors, so any weights share a minimiser."""
-        law: BagLaw = belief.missing
-        return -law.total.log_prob(missing.totals()[:, None]).squeeze(1) + law.cross_entropy(missing) / self.tokens
+        """The composition's, per expected unit or per fifty: the total's belief is learned apart."""
+        return belief.missing.cross_entropy(missing) / self.tokens
 
 
 class AmountHead(nn.Module):
@@ -405,7 +404,9 @@ class AmountHead(nn.Module):
         super().__init__()
         columns, self.rank = len(size), 16
         self.components, self.levels, self.factors = components, levels, factors
-        _constants(self, log_total=torch.tensor(log_total, dtype=torch.float64), spread=_spread(components))
+        spread = _spread(components)
+        spread = spread - spread.exp().mean().log()  # so that the mixture begins with the right mean
+        _constants(self, log_total=torch.tensor(log_total, dtype=torch.float64), spread=spread)
         self.size = nn.Parameter(size.float())
         self.table = nn.Parameter(torch.randn(columns, self.rank) / self.rank**0.5)
         self.level = nn.Parameter(torch.arange(1.0, levels + 1).log())

@@ -78,8 +78,8 @@ class Estimator(BaseEstimator, ABC):
         """Data rows as the process takes them."""
         return rows.take(index).to(self.device_)
 
-    def _prepare(self, rows: Rows, training: np.ndarray, updates: int) -> None:
-        """Whatever can be learned from the training rows before the network is trained, in at most so many updates."""
+    def _prepare(self, rows: Rows, training: np.ndarray, kept: np.ndarray, updates: int) -> None:
+        """Whatever can be learned before the network is trained, in at most so many updates; ``kept`` rows are to check."""
 
     # Fitting.
 
@@ -199,7 +199,7 @@ class Estimator(BaseEstimator, ABC):
         kept, training = shuffled[:held_out], shuffled[held_out:]
         batch_size = self.batch_size or default_batch_size(rows)
         updates = self.max_updates or default_updates(rows)
-        self._prepare(rows, training, updates)
+        self._prepare(rows, training, kept, updates)
 
         def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
             x = self._batch(rows, index)
@@ -218,11 +218,12 @@ class Estimator(BaseEstimator, ABC):
             return float(np.average(losses, weights=[len(part) for part in parts]))
 
         directory = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        bags = isinstance(process, BagJump)
         settings = Settings(
             updates=updates,
             batch_size=batch_size,
-            learning_rate=self.learning_rate or 1e-3,
-            weight_decay=BAG_DECAY if isinstance(process, BagJump) else 0.0,
+            learning_rate=self.learning_rate or (3e-3 if rows.columns >= choices.WIDE and not bags else 1e-3),
+            weight_decay=BAG_DECAY if bags else 0.0,
             lr_schedule=self.lr_schedule,
             warmup=min(100, updates // 10),
             ema=self.ema,
@@ -433,7 +434,7 @@ def default_batch_size(rows: Rows) -> int:
 def default_updates(rows: Rows) -> int:
     """The length of training from the data's size: a tenth of the entries, within bounds; sixty epochs of wide rows."""
     if rows.columns >= choices.WIDE:
-        return int(np.clip(60 * rows.count / default_batch_size(rows), 2500, 6000))
+        return int(np.clip(60 * rows.count / default_batch_size(rows), 4000, 8000))
     return int(np.clip(rows.count * rows.columns / 10, 1000, 2000 if rows.columns == 1 else 3000))
 
 

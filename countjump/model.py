@@ -19,11 +19,12 @@ from countjump.estimator import Estimator
 from countjump.likelihood import bag_bound, lower_bound
 from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
+from countjump.sampling import seeded
 from countjump.schedules import Schedule
 from countjump.trainer import Settings, train
 
-TOTAL_ROWS, TOTAL_UPDATES = 512, 2500
-"""Of the training of the belief about a bag's total: rows of an update, and updates at most."""
+TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000
+"""Of the training of the belief about a bag's total: rows of an update, updates at most, draws of a validation at least."""
 
 
 class JumpModel(Estimator):
@@ -46,6 +47,7 @@ class JumpModel(Estimator):
     network : "mlp"
     width, batch_size, learning_rate, max_updates : number or None
         None chooses from the data's size.
+        The belief about the totals of wide rows is learned beforehand, at a rate of its own and in at most ``max_updates``.
     lr_schedule : "cosine" or "constant"
     ema : float
         Decay of the moving average of the weights.
@@ -209,13 +211,21 @@ class JumpModel(Estimator):
         plain = {k: v if k == "reasons" else storage.decode(v) for k, v in described.items()}
         return Plan(lam=arrays["lam"], gammas=arrays["gammas"], columns=Columns(**columns), **plain)
 
-    def _prepare(self, rows: Rows, training: np.ndarray, updates: int) -> None:
+    def _prepare(self, rows: Rows, training: np.ndarray, kept: np.ndarray, updates: int) -> None:
         if not isinstance(self.process_, BagJump):
             return
         process, pace = self.process_, self.process_.head.pace
         choices.point(process, rows, np.sort(training[: choices.DIRECTION_ROWS]))
-        totals = (rows.filled() if process.amounts else rows.totals())[training]
+        totals = rows.filled() if process.amounts else rows.totals()
         on_device = torch.from_numpy(totals).to(self.device_)[:, None]
+
+        def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
+            return process.loss_of_totals(on_device[torch.from_numpy(index)], generator).mean()
+
+        @torch.no_grad()
+        def validation() -> float:
+            return float(loss(np.tile(kept, -(-TOTAL_CHECKS // len(kept))), seeded(self.device_, self.seed_, 3)))
+
         updates = min(updates, TOTAL_UPDATES)
         settings = Settings(
             updates=updates,
@@ -228,10 +238,11 @@ class JumpModel(Estimator):
         )
         train(
             pace,
-            lambda index, generator: process.loss_of_totals(on_device[torch.from_numpy(index)], generator).mean(),
-            len(totals),
+            lambda index, generator: loss(training[index], generator),
+            len(training),
             settings,
-            strata=totals,
+            validation if len(kept) else None,
+            strata=totals[training],
         )
         pace.requires_grad_(False)
 

@@ -178,7 +178,7 @@ def _validate(
         record["validation_loss"] = value = validation()
         _assign(weights, current)
         if value < state.best + settings.tolerance * max(abs(state.best), 1.0):
-            # Later weights are averaged over more updates: as good is better.
+            # Later weights are averaged over more updates: as good, to a thousandth, is better.
             state.since_best = 0 if value < state.best else state.since_best
             state.best = min(value, state.best)
             torch._foreach_copy_(best, average)

@@ -294,7 +294,7 @@ def test_likelihood_of_amounts_is_of_the_total_and_of_the_numbers():
 @pytest.mark.parametrize("sets", [False, True])
 def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets):
     law = bag_law(sets=sets)
-    value = Bags.from_dense(torch.tensor([[0, 2, 0], [1, 0, 4]], dtype=torch.float64))
+    value = Bags.from_dense(torch.tensor([[0, 2, 0] if sets else [1, 2, 1], [1, 0, 4]], dtype=torch.float64))
     inputs = [law.query, law.table, law.bias, *([] if sets else [law.echo, law.calling])]
     for each in inputs:
         each.requires_grad_()
@@ -324,7 +324,7 @@ def test_the_belief_about_the_total_sees_the_total_alone():
     process, denoise = model(columns=3)
     torch.nn.init.normal_(process.head.pace[-1].weight)
     z = Bags.from_dense(torch.tensor([[2, 1, 0], [0, 0, 3]], dtype=torch.float64))
-    mean = denoise(z, torch.tensor([0.5]), torch.zeros(2, dtype=torch.long)).missing.total.mean
+    mean = denoise(z, torch.tensor([0.5]), torch.zeros(2, dtype=torch.long)).missing.total.mean.detach()
     assert float(mean[0, 0]) == float(mean[1, 0])
 
 
@@ -334,3 +334,11 @@ def test_a_head_begins_with_known_directions():
     process.head.start(seen, rise)
     assert torch.equal(process.head.embedding[:, :5], seen)
     assert torch.equal(process.head.table[:, :5], rise)
+
+
+def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():
+    law = bag_law()
+    law = BagLaw(**{**vars(law), "bias": torch.tensor([0.0, -200.0, 0.0], requires_grad=True)})
+    surprise = law.cross_entropy(Bags.from_dense(torch.tensor([[0, 1, 0], [0, 0, 0]], dtype=torch.float64)))
+    assert float(surprise[0].detach()) > 150
+    assert float(torch.autograd.grad(surprise[0], law.bias)[0][1]) == pytest.approx(-1, abs=1e-3)

@@ -212,6 +212,8 @@ def test_the_table_says_what_the_records_say(smoke):
     assert row["sparsity W1 (‰)"] == f"{1000 * record['sparsity_w1']:.3g} ({ratio:.2f}×)"
     assert row["AUC"] == f"{record['auc']:.3f}"
     assert row["accuracy"] == f"{record['synthetic_accuracy'] / record['real_accuracy']:.3f}"
+    floors = [line.split("|")[1].strip() for line in lines if line.startswith("| floor")]
+    assert floors[:2] == ["floor, 100 rows a side", "floor, 80 rows a side (for jump-paper and ddpm)"]
     assert "| the paper's DDPM | 100 | 66.6 ± 1.7 | 0.2 ± 0.02 |  |  |  |  |  |  |" in lines
     assert "sparsity W1 (%)" in "".join(lines)
 

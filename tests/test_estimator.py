@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex
+from countjump.priors import directions
 from countjump.trainer import CheckpointError
 
 
@@ -722,6 +723,54 @@ def test_resuming_redoes_only_the_work_since_the_last_checkpoint(tmp_path, monke
     done = len(updates)
     model.fit(counts())
     assert len(updates) == done, "a finished fit is not trained again"
+
+
+def wide_counts(rows=80, columns=256):
+    """Rows of two kinds; some rows twice, so that they differ in fewer directions than there are rows."""
+    rng = np.random.default_rng(0)
+    rate = rng.gamma(0.3, 1.0, (2, columns))[rng.integers(2, size=rows)]
+    some = rng.poisson(rate)
+    return sp.csr_matrix(np.concatenate([some, some[:10]]))
+
+
+def test_a_wide_fit_knows_totals_and_directions_before_it_is_trained():
+    model = quick(max_updates=1, validation_fraction=0.0, learning_rate=1e-9).fit(wide_counts())
+    head = model.process_.head
+    assert model.belief_ == "composition"
+    assert (head.pace[-1].bias != 0).any()
+    assert not any(weight.requires_grad for weight in head.pace.parameters())
+    seen, _ = directions(wide_counts()[:, np.isnan(model.constants_)], 16)
+    np.testing.assert_allclose(head.embedding[:, : seen.shape[1]].detach(), seen, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("moment", [10, 40])
+def test_a_wide_fit_that_is_interrupted_ends_with_the_same_weights(tmp_path, monkeypatch, moment):
+    """Also while its totals are learned, which are learned anew."""
+    import countjump.trainer as trainer
+
+    whole = quick().fit(wide_counts())
+    real, seen = trainer._Order.batch, []
+
+    def batch(self, update):
+        seen.append(update)
+        if len(seen) == moment:
+            raise Interrupted
+        return real(self, update)
+
+    monkeypatch.setattr(trainer._Order, "batch", batch)
+    model = quick(checkpoint_dir=tmp_path, checkpoint_every=4)
+    with pytest.raises(Interrupted):
+        model.fit(wide_counts())
+    model.fit(wide_counts())
+    for a, b in zip(model.denoiser_.parameters(), whole.denoiser_.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_wide_rows_that_are_all_alike_but_one_that_is_held_out():
+    X = np.zeros((20, 300), dtype=int)
+    X[np.random.default_rng([0, 1]).permutation(20)[0], :40] = 3
+    model = quick(belief="composition", domain="count").fit(sp.csr_matrix(X))
+    assert model.sample(5, steps=2, random_state=0).shape == (5, 300)
 
 
 def test_a_checkpoint_of_another_fit_or_a_damaged_one_is_refused(tmp_path):

@@ -113,7 +113,7 @@ def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
 def _read(corpus: str, files: list[Path]) -> Wide:
     try:
         return _parse(corpus, files)
-    except (zipfile.BadZipFile, EOFError, OSError, KeyError, ValueError) as error:
+    except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
         names = " or ".join(file.name for file in files)
         raise ValueError(f"{names} in {files[0].parent} is damaged ({error}): copy it again") from error
 

@@ -100,7 +100,7 @@ def check_suffix(path: str | Path) -> str:
 
 
 def _read_csr(path: Path) -> sp.csr_matrix:
-    """The arrays stay on disk: only what is touched is read."""
+    """The arrays stay on disk: they are looked over once, and then read where they are touched."""
     try:
         parts = {name: np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in CSR_PARTS}
         matrix = sp.csr_matrix((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"].tolist()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -146,14 +147,17 @@ class Rows:
             here = np.flatnonzero((value != 0) & (column >= 0))
             yield column[here], value[here].astype(np.float64)
 
-    def _left_out(self, kept: np.ndarray) -> Rows:
-        """The columns that do not count, which are few."""
-        return Rows(self.matrix[:, np.setdiff1d(np.arange(self.matrix.shape[1]), kept)])
+    @cached_property
+    def _left_out(self) -> Rows:
+        """The columns that do not count, which have few non-zeros, or few they are."""
+        return Rows(
+            self.matrix[:, np.setdiff1d(np.arange(self.matrix.shape[1]), [] if self.kept is None else self.kept)]
+        )
 
     def totals(self) -> np.ndarray:
         """The sum of every row."""
         whole = np.asarray(self.matrix.sum(axis=1, dtype=np.float64)).ravel()
-        return whole if self.kept is None else whole - self._left_out(self.kept).totals()
+        return whole if self.kept is None else whole - self._left_out.totals()
 
     def filled(self) -> np.ndarray:
         """The number of non-zeros of every row, in float64."""
@@ -162,7 +166,7 @@ class Rows:
         zeros = np.flatnonzero(self.matrix.data == 0)
         empty = np.searchsorted(zeros, self.matrix.indptr)
         filled = np.diff(self.matrix.indptr - empty).astype(np.float64)
-        return filled if self.kept is None else filled - self._left_out(self.kept).filled()
+        return filled if self.kept is None else filled - self._left_out.filled()
 
     def statistics(self) -> Columns:
         """Of every column, without making anything dense."""

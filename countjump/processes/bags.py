@@ -51,7 +51,7 @@ class BagJump(Process):
         return Thinned(self.units(x) + z.valued(-z.value), self.schedule.kept(s, t), z)
 
     def loss(self, x: Bags, z: Bags, t: Tensor, prediction: Belief, generator: torch.Generator) -> Tensor:
-        """−ln belief(z_0 − z_t), and at t = 0 −ln belief(x_0), per row. z has the places of x."""
+        """−ln belief(z_0 − z_t given its total), and at t = 0 −ln belief(x_0), per row. z has the places of x."""
         whole = self.units(x)
         loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value))
         if not self.amounts:
