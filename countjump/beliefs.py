@@ -331,9 +331,10 @@ class BagHead(Head):
     softmax(b_d + table_d · q), or, with probability π, on units that lie already, by (z_d − δ_d) exp(g c_d) over its sum; q,
     π and g are the network's, and so is a common shift of the discounts δ.
 
-    How strongly a column that is already there calls for itself is learned. What the network sees is the sum of a learned
-    vector per non-zero: a zero costs something in the softmax only. With ``amounts`` rows are sets of columns with a positive real
-    at each: a column comes once, and the real is believed by :class:`countjump.bags.Amounts`.
+    How strongly a column that is already there calls for itself is learned; ``balance`` shifts the log-odds of π, and is found on
+    rows that were held out. What the network sees is the sum of a learned vector per non-zero: a zero costs something in the
+    softmax only. With ``amounts`` rows are sets of columns with a positive real at each: a column comes once, and the real is
+    believed by :class:`countjump.bags.Amounts`.
     """
 
     def __init__(self, shares: Tensor, total: CountHead, width: int, amounts: AmountHead | None = None) -> None:
@@ -346,6 +347,7 @@ class BagHead(Head):
         self.bias = nn.Parameter(shares.log().float())
         if amounts is None:
             self.calling = nn.Parameter(torch.zeros(self.columns, 2))
+            self.balance = nn.Parameter(torch.zeros(3), requires_grad=False)
         last = nn.Linear(PACE, total.outputs)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
@@ -375,7 +377,10 @@ class BagHead(Head):
         total = self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
         calling = None if sets else torch.stack([_soft(self.calling[:, 0], 4), self.calling[:, 1] - 1], 1)
-        echo = torch.stack([_soft(echo[:, 0] - 1, 12), _soft(echo[:, 1], 2).exp(), _soft(echo[:, 2], 12)], 1)
+        odds = _soft(echo[:, 0] - 1, 12)
+        if not sets:
+            odds = odds + self._when(alpha) @ self.balance
+        echo = torch.stack([odds, _soft(echo[:, 1], 2).exp(), _soft(echo[:, 2], 12)], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
         missing = BagLaw(total, query, echo, z, self.table, self.bias, calling, limit)
@@ -386,8 +391,12 @@ class BagHead(Head):
 
         A thinned total is thinned, whatever falls where: totals are a JUMP of one column, and need nothing else to be right.
         """
-        when = torch.cat([alpha.clamp(min=1e-6).log() / 4, alpha.sqrt()], 1).float()
-        return self.total.law(self.pace(torch.cat([self.total.features(there, alpha), when], 1)), there, alpha)
+        seen = torch.cat([self.total.features(there, alpha), self._when(alpha)[:, 1:]], 1)
+        return self.total.law(self.pace(seen), there, alpha)
+
+    def _when(self, alpha: Tensor) -> Tensor:
+        """1, ln α and √α, (B, 3)."""
+        return torch.cat([torch.ones_like(alpha), alpha.clamp(min=1e-6).log() / 4, alpha.sqrt()], 1).float()
 
     def negative_log_likelihood(self, belief: Belief, missing: Bags) -> Tensor:
         """The composition's, per expected unit or per fifty: the total's belief is learned apart."""

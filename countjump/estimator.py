@@ -25,7 +25,7 @@ from countjump.data import Rows, as_matrix, fingerprint
 from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.sampling import sample_block, seeded
-from countjump.trainer import Settings, train
+from countjump.trainer import Loss, Settings, train
 
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
@@ -80,6 +80,9 @@ class Estimator(BaseEstimator, ABC):
 
     def _prepare(self, rows: Rows, training: np.ndarray, kept: np.ndarray, updates: int) -> None:
         """Whatever can be learned before the network is trained, in at most so many updates; ``kept`` rows are to check."""
+
+    def _settle(self, loss: Loss, rows: int, updates: int) -> None:
+        """Whatever is learned from the rows that were held out, after the network, in at most so many updates."""
 
     # Fitting.
 
@@ -242,6 +245,8 @@ class Estimator(BaseEstimator, ABC):
             identity,
             rows.totals()[training],
         )
+        if held_out:
+            self._settle(lambda index, generator: loss(kept[index], generator), held_out, updates)
         denoiser.eval()
 
     # Sampling.

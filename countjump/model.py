@@ -21,7 +21,10 @@ from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.sampling import seeded
 from countjump.schedules import Schedule
-from countjump.trainer import Settings, train
+from countjump.trainer import Loss, Settings, train
+
+BALANCE_UPDATES = 200
+"""Of the search for the balance of a bag's two compositions, at most."""
 
 TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000
 """Of the training of the belief about a bag's total: rows of an update, updates at most, draws of a validation at least."""
@@ -245,6 +248,25 @@ class JumpModel(Estimator):
             strata=totals[training],
         )
         pace.requires_grad_(False)
+
+    def _settle(self, loss: Loss, rows: int, updates: int) -> None:
+        """A network knows better which columns of its own rows come anew, and expects too few new ones elsewhere."""
+        if not isinstance(self.process_, BagJump) or self.process_.amounts:
+            return
+        self.denoiser_.requires_grad_(False)
+        self.process_.head.balance.requires_grad_(True)
+        updates = min(updates, BALANCE_UPDATES)
+        settings = Settings(
+            updates=updates,
+            batch_size=128,
+            learning_rate=0.03,
+            warmup=min(10, updates // 10),
+            seed=self.seed_,
+            progress=self.progress,
+            title="balance",
+        )
+        train(self.denoiser_, loss, rows, settings)
+        self.denoiser_.requires_grad_(False)
 
     def _batch(self, rows: Rows, index: np.ndarray) -> Any:
         if isinstance(self.process_, BagJump):

@@ -21,6 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex
+from countjump.bags import Bags
 from countjump.priors import directions
 from countjump.trainer import CheckpointError
 
@@ -726,10 +727,10 @@ def test_resuming_redoes_only_the_work_since_the_last_checkpoint(tmp_path, monke
 
 
 def wide_counts(rows=80, columns=256):
-    """Rows of two kinds; some rows twice, so that they differ in fewer directions than there are rows."""
+    """Rows of two kinds, whose counts come in bursts; some rows twice, so that they differ in fewer directions than there are rows."""
     rng = np.random.default_rng(0)
     rate = rng.gamma(0.3, 1.0, (2, columns))[rng.integers(2, size=rows)]
-    some = rng.poisson(rate)
+    some = rng.poisson(rate * rng.gamma(0.3, 3.0, rate.shape))
     return sp.csr_matrix(np.concatenate([some, some[:10]]))
 
 
@@ -741,6 +742,31 @@ def test_a_wide_fit_knows_totals_and_directions_before_it_is_trained():
     assert not any(weight.requires_grad for weight in head.pace.parameters())
     seen, _ = directions(wide_counts()[:, np.isnan(model.constants_)], 16)
     np.testing.assert_allclose(head.embedding[:, : seen.shape[1]].detach(), seen, rtol=1e-4, atol=1e-5)
+
+
+def test_the_balance_of_new_and_known_columns_is_found_on_rows_held_out(tmp_path):
+    X = wide_counts(rows=300)
+    model = quick(max_updates=300, width=64, learning_rate=3e-3, validation_fraction=0.3).fit(X)
+    balance = model.process_.head.balance
+    assert (balance != 0).all()
+    model.save(tmp_path / "model")
+    assert torch.equal(JumpModel.load(tmp_path / "model").process_.head.balance, balance)
+    kept = np.random.default_rng([0, 1]).permutation(310)[:93]
+    held_out = Bags.from_csr(X[kept][:, np.isnan(model.constants_)])
+    t = torch.tensor([[model.process_.schedule.time(0.5)]], dtype=torch.float64)
+
+    def surprise() -> float:
+        z = model.process_.corrupt(held_out, t, torch.Generator().manual_seed(0))
+        missing = held_out.valued(held_out.value - z.value)
+        return float(
+            model.denoiser_(z, t[0], torch.zeros(len(z), dtype=torch.long)).missing.cross_entropy(missing).sum()
+        )
+
+    with torch.no_grad():
+        ours = surprise()
+        for shift in (-1, 2):
+            balance[0] += shift
+            assert ours < surprise()
 
 
 @pytest.mark.parametrize("moment", [10, 40])
