@@ -727,7 +727,7 @@ def test_resuming_redoes_only_the_work_since_the_last_checkpoint(tmp_path, monke
 
 
 def wide_counts(rows=80, columns=256):
-    """Rows of two kinds, whose counts come in bursts; some rows twice, so that they differ in fewer directions than there are rows."""
+    """Rows of two kinds, in bursts; some rows twice, so that they differ in fewer directions than there are rows."""
     rng = np.random.default_rng(0)
     rate = rng.gamma(0.3, 1.0, (2, columns))[rng.integers(2, size=rows)]
     some = rng.poisson(rate * rng.gamma(0.3, 3.0, rate.shape))
