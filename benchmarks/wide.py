@@ -208,7 +208,7 @@ def zeros(data: Path | None, updates: int) -> None:
         z = process.corrupt(x, t[None], torch.Generator().manual_seed(0))
         with torch.no_grad():
             law = model.denoiser_(z, t, torch.zeros(len(z), dtype=torch.long)).missing
-            p2 = law.shares().double() ** 2
+            p2 = torch.addmm(law.bias, law.query, law.table.t()).double().softmax(-1) ** 2
         spread = [(p2.sum(-1) * p2.shape[1] - 1).clamp(min=0), ((p2 / shares).sum(-1) - 1).clamp(min=0)]
         for sampled in (256, 1024, 4096):
             uniform, by_share = (float((each / sampled).sqrt().median()) for each in spread)

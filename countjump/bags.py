@@ -133,11 +133,11 @@ class Bags:
         """The values at the places of another, zero where there is none."""
         if places.column is self.column and places.row is self.row:
             return self.value
+        if len(self.value) == 0:
+            return self.value.new_zeros(len(places.value))
         key, order = (self.row * self.shape[1] + self.column).sort()
         wanted = places.row * self.shape[1] + places.column
-        found = torch.searchsorted(key, wanted).clamp(max=max(len(key) - 1, 0))
-        if len(key) == 0:
-            return self.value.new_zeros(len(wanted))
+        found = torch.searchsorted(key, wanted).clamp(max=len(key) - 1)
         return torch.where(key[found] == wanted, self.value[order[found]], 0.0)
 
     def __add__(self, other: Bags) -> Bags:

@@ -23,8 +23,8 @@ from countjump.sampling import seeded
 from countjump.schedules import Schedule
 from countjump.trainer import Loss, Settings, train
 
-BALANCE_UPDATES = 200
-"""Of the search for the balance of a bag's two compositions, at most."""
+BALANCE_ROWS, BALANCE_UPDATES = 128, 200
+"""Of the search for the balance of a bag's two compositions: rows of an update, and updates at most."""
 
 TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000
 """Of the training of the belief about a bag's total: rows of an update, updates at most, draws of a validation at least."""
@@ -229,21 +229,11 @@ class JumpModel(Estimator):
         def validation() -> float:
             return float(loss(np.tile(kept, -(-TOTAL_CHECKS // len(kept))), seeded(self.device_, self.seed_, 3)))
 
-        updates = min(updates, TOTAL_UPDATES)
-        settings = Settings(
-            updates=updates,
-            batch_size=TOTAL_ROWS,
-            learning_rate=2e-3,
-            warmup=min(100, updates // 10),
-            seed=self.seed_,
-            progress=self.progress,
-            title="totals",
-        )
         train(
             pace,
             lambda index, generator: loss(training[index], generator),
             len(training),
-            settings,
+            self._settings("totals", min(updates, TOTAL_UPDATES), TOTAL_ROWS, 2e-3),
             validation if len(kept) else None,
             strata=totals[training],
         )
@@ -255,18 +245,20 @@ class JumpModel(Estimator):
             return
         self.denoiser_.requires_grad_(False)
         self.process_.head.balance.requires_grad_(True)
-        updates = min(updates, BALANCE_UPDATES)
-        settings = Settings(
+        train(self.denoiser_, loss, rows, self._settings("balance", min(updates, BALANCE_UPDATES), BALANCE_ROWS, 0.03))
+        self.denoiser_.requires_grad_(False)
+
+    def _settings(self, title: str, updates: int, rows: int, rate: float) -> Settings:
+        """Of what is learned beside the network."""
+        return Settings(
             updates=updates,
-            batch_size=128,
-            learning_rate=0.03,
-            warmup=min(10, updates // 10),
+            batch_size=rows,
+            learning_rate=rate,
+            warmup=min(100, updates // 10),
             seed=self.seed_,
             progress=self.progress,
-            title="balance",
+            title=title,
         )
-        train(self.denoiser_, loss, rows, settings)
-        self.denoiser_.requires_grad_(False)
 
     def _batch(self, rows: Rows, index: np.ndarray) -> Any:
         if isinstance(self.process_, BagJump):

@@ -98,9 +98,32 @@ def test_a_matrix_on_disk_is_read_where_it_lies(tmp_path, capsys):
     assert run(capsys, "fit", tmp_path / "data.csr", "--out", tmp_path / "model", *QUICK)[0] == 0
     assert run(capsys, "sample", tmp_path / "model", "--rows", 5, "--out", tmp_path / "new.csr", "--seed", 1)[0] == 0
     assert read_matrix(tmp_path / "new.csr").shape == (5, 20)
-    (tmp_path / "data.csr" / "indptr.npy").unlink()
-    with pytest.raises(ValueError, match="is damaged"):
-        read_matrix(tmp_path / "data.csr")
+
+
+@pytest.mark.parametrize("harm", ["junk", "outside", "gone"])
+def test_a_damaged_csr_directory_says_so(harm, tmp_path):
+    path = tmp_path / "data.csr"
+    write_matrix(path, sp.csr_matrix([[0, 2], [1, 0]]))
+    if harm == "junk":
+        (path / "indices.npy").write_bytes(b"junk")
+    elif harm == "outside":
+        np.save(path / "indices.npy", np.array([0, 7], dtype=np.int32))
+    else:
+        (path / "indptr.npy").unlink()
+    with pytest.raises(ValueError, match=r"data\.csr is damaged"):
+        read_matrix(path)
+
+
+def test_a_csr_directory_does_not_replace_a_file(tmp_path):
+    (tmp_path / "data.csr").write_text("precious")
+    with pytest.raises(ValueError, match=r"is a file, and a \.csr is a directory"):
+        write_matrix(tmp_path / "data.csr", sp.csr_matrix([[1]]))
+    assert (tmp_path / "data.csr").read_text() == "precious"
+
+
+def test_data_is_not_ignored_by_a_preset_that_makes_its_own(capsys, tmp_path):
+    words = ("reproduce", "documents", "--preset", "smoke", "--data", tmp_path, "--out", tmp_path / "out")
+    assert "makes its own data: leave one of them out" in mistake(capsys, *words)
 
 
 def test_fractions_survive_a_csv_file(tmp_path, capsys):

@@ -160,3 +160,10 @@ def test_words_that_do_not_fit_the_counts_are_refused(tmp_path):
     (tmp_path / "nips1-17_vocab.txt").write_text("one\ntwo\n")
     with pytest.raises(ValueError, match="3 columns and 2 names"):
         load("nips-bow", tmp_path)
+
+
+def test_a_damaged_file_is_named(tmp_path):
+    for file in FILES["nips"]:
+        (tmp_path / file).write_text("no such thing")
+    with pytest.raises(ValueError, match=r"nips1-17_bow.npz .* is damaged .*: copy it again"):
+        load("nips-bow", tmp_path)

@@ -144,3 +144,19 @@ def test_writing_is_atomic(tmp_path):
     write_atomically(tmp_path / "deep" / "file", b"two")
     assert (tmp_path / "deep" / "file").read_bytes() == b"two"
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["file"]
+
+
+def test_a_loss_within_a_thousandth_of_the_best_is_as_good():
+    point, values = Point(), iter([500.0, 499.0, 499.4, 499.4, 499.4])
+    train(point, quadratic(point), 80, settings(updates=5, validations=5, ema=0.0, warmup=0), lambda: next(values))
+    other, values = Point(), iter([500.0, 499.0, 500.4, 500.4, 500.4])
+    train(other, quadratic(other), 80, settings(updates=5, validations=5, ema=0.0, warmup=0), lambda: next(values))
+    assert (point.place > other.place).all(), "the last weights are nearer to 3 than the second"
+
+
+def test_what_is_held_is_not_trained():
+    layer = torch.nn.Linear(3, 2)
+    layer.bias.requires_grad_(False)
+    before = layer.bias.clone()
+    train(layer, lambda rows, generator: layer(torch.ones(1, 3)).square().sum(), 80, settings(weight_decay=0.5))
+    assert torch.equal(layer.bias, before)

@@ -230,3 +230,8 @@ def test_nothing_is_made_dense():
         tracemalloc.stop()
     assert np.isfinite(found).all()
     assert peak < 2**30
+
+
+def test_the_classifier_sees_rows_of_one_column():
+    few, many = (sp.csr_matrix(np.random.default_rng(0).poisson(rate, (200, 1))) for rate in (1.0, 6.0))
+    assert two_sample_auc(few, many) > 0.9

@@ -149,10 +149,10 @@ class Rows:
 
     @cached_property
     def _left_out(self) -> Rows:
-        """The columns that do not count, which have few non-zeros, or few they are."""
-        return Rows(
-            self.matrix[:, np.setdiff1d(np.arange(self.matrix.shape[1]), [] if self.kept is None else self.kept)]
-        )
+        """The columns that do not count: few, or with few non-zeros."""
+        others = np.ones(self.matrix.shape[1], dtype=bool)
+        others[self.kept] = False
+        return Rows(self.matrix[:, others])
 
     def totals(self) -> np.ndarray:
         """The sum of every row."""
