@@ -16,13 +16,18 @@ import torch
 from torch import Tensor
 from torch.special import gammaln
 
-from countjump.laws import Binomial, CountLaw, Gamma, Mixture, draw_category, draw_multinomial
+from countjump.laws import Binomial, Gamma, Mixture, draw_category, draw_multinomial
 
 CHUNK = 256
 """Rows whose D weights are held at once."""
 
 _BLOCK = 64
 """Columns per block: a unit falls on a block first, then on a column of it."""
+
+_OFTEN = (0.5, 1.5, 2.5, 4.5, 9.5, 19.5, 39.5)
+"""Columns are told apart by how often they are there already: these part 0, 1, 2, 3 and more, 5, 10, 20, 40 and more times."""
+
+CLASSES = len(_OFTEN) + 1
 
 _NEVER = -1e4
 """The logit of a column that cannot come."""
@@ -176,16 +181,18 @@ class Thinned:
 @dataclass(frozen=True, eq=False)
 class BagLaw:
     """A total by any count law (B, 1), whose units fall on the columns by a mixture of two compositions: anew, by
-    softmax(bias_d + table_d · query), or, with probability π, where units lie already, by (z_d − δ_d) exp(g c_d) over its sum.
+    softmax(bias_d + table_d · query), or, with probability π, where units lie already, by (z_d − δ_d)^ρ exp(g · c_d) over its sum.
 
-    ``query`` (B, H) and ``echo`` (B, 3), the log-odds of π, g and what is added to the log-odds of the discounts δ, are the
-    network's; ``calling`` (D, 2) holds c and the log-odds of δ; z_t is ``given``. That a unit calls for its like is added and not
-    multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does not run away. Without ``calling`` the rows
-    are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total is thinned and
-    the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
+    ``query`` (B, H) and ``echo`` (B, 3 + G), the log-odds of π, what is added to the log-odds of the discounts δ, ρ, and g, are the
+    network's; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That a unit calls for its like is added and not
+    multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does not run away. ``tilt`` (B, 8) is added to
+    the logarithms of the shares of columns that are there 0, 1, 2, ... times, before they are made to add up to one again. Without
+    ``calling`` the rows are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total is
+    thinned and the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
     """
 
-    total: CountLaw
+    total: Any
+    """A CountLaw; None in training, where the composition alone is learned."""
     query: Tensor
     echo: Tensor
     given: Bags
@@ -193,6 +200,7 @@ class BagLaw:
     bias: Tensor
     calling: Tensor | None
     limit: Tensor
+    tilt: Tensor | None = None
 
     def thin(self, p: Tensor | float) -> BagLaw:
         """The total thinned."""
@@ -204,6 +212,7 @@ class BagLaw:
             self,
             total=self.total.rows(index),
             given=self.given.rows(index),
+            tilt=None if self.tilt is None else self.tilt[index],
             **{name: getattr(self, name)[index] for name in ("query", "echo", "limit")},
         )
 
@@ -215,16 +224,22 @@ class BagLaw:
         repeated, share = self._repeats()
         z = self.given
         anew = logits.softmax(-1) * (1 - repeated)
-        return anew.index_put((z.row, z.column), repeated[z.row, 0] * share, accumulate=True)
+        shares = anew.index_put((z.row, z.column), repeated[z.row, 0] * share, accumulate=True)
+        if self.tilt is None:
+            return shares
+        tilt = self.tilt.exp()
+        seen = shares[z.row, z.column] * tilt[z.row, _class_of(z.value)]
+        shares = (shares * tilt[:, :1]).index_put((z.row, z.column), seen)
+        return shares / shares.sum(-1, keepdim=True)
 
     def _repeats(self) -> tuple[Tensor, Tensor]:
         """π (B, 1), zero where nothing lies yet, and of what is given every entry's share (N,) of it."""
         z = self.given
         assert self.calling is not None
-        odds, gain, shift = self.echo.unbind(1)
-        calling, discount = self.calling[z.column].unbind(1)
-        units = (z.value.to(self.query.dtype) - (discount + shift[z.row]).sigmoid()).clamp(min=0)
-        weight = units * (gain[z.row] * calling).exp()
+        odds, shift, power = self.echo[:, :3].unbind(1)
+        discount, calling = self.calling[z.column].split([1, self.calling.shape[1] - 1], 1)
+        units = (z.value.to(self.query.dtype) - (discount[:, 0] + shift[z.row]).sigmoid()).clamp(min=0)
+        weight = units ** power[z.row] * (self.echo[z.row, 3:] * calling).sum(1).exp()
         whole = z.per_row(weight)
         repeated = torch.where(whole > _TINY, odds.sigmoid(), 0.0)[:, None]
         return repeated, weight / whole.clamp(min=_TINY)[z.row]
@@ -242,15 +257,42 @@ class BagLaw:
 
     def cross_entropy(self, value: Bags) -> Tensor:
         """−Σ_d value_d ln share_d, one number per row."""
-        taken = self.given if self.calling is None else None
-        log_share = _LogSoftmax.apply(self.query, self.table, self.bias, value, taken)
-        if self.calling is not None:
-            repeated, share = self._repeats()
-            repeated, share = repeated[value.row, 0], self.given.valued(share).at(value)
-            log_share = torch.log1p(-repeated) + log_share
-            joined = torch.logaddexp(log_share, (repeated * share).clamp(min=_TINY).log())
-            log_share = torch.where(share > 0, joined, log_share)
+        log_share = self._log_shares(value)
+        if self.tilt is not None:
+            z = self.given
+            share = (log_share if z.column is value.column else self._log_shares(z)).exp()
+            tilt = self.tilt.exp()
+            more = z.per_row(share * (tilt[z.row, _class_of(z.value)] - tilt[z.row, 0]))
+            log_share = log_share + self.tilt[value.row, _class_of(z.at(value))] - (tilt[:, 0] + more).log()[value.row]
         return -value.per_row(value.value * log_share)
+
+    def _log_shares(self, places: Bags) -> Tensor:
+        """At some places, before they are tilted."""
+        taken = self.given if self.calling is None else None
+        log_share = _LogSoftmax.apply(self.query, self.table, self.bias, places, taken)
+        if self.calling is None:
+            return log_share
+        repeated, share = self._repeats()
+        repeated, share = repeated[places.row, 0], self.given.valued(share).at(places)
+        log_share = torch.log1p(-repeated) + log_share
+        joined = torch.logaddexp(log_share, (repeated * share).clamp(min=_TINY).log())
+        return torch.where(share > 0, joined, log_share)
+
+    def among(self, columns: Tensor, inclusion: Tensor, value: Bags) -> tuple[BagLaw, Bags]:
+        """The composition, and a ``value`` at the places of what is given, on some ``columns`` (C,) only, theirs among them.
+
+        Each column is included with probability ``inclusion`` (C,) and stands for those like it that are not, so that the sum
+        under the softmax has the right mean (Horvitz and Thompson, 1952).
+        """
+        value = Bags(value.row, torch.searchsorted(columns, value.column), value.value, (len(value), len(columns)))
+        law = replace(
+            self,
+            given=value.valued(self.given.value),
+            table=self.table.index_select(0, columns),
+            bias=self.bias.index_select(0, columns) - inclusion.log(),
+            calling=None if self.calling is None else self.calling.index_select(0, columns),
+        )
+        return law, value
 
     def sample(self, generator: torch.Generator | None = None) -> Bags:
         """Draw every row."""
@@ -311,8 +353,28 @@ class BagLaw:
                 row, kind = row[left], kind[left]
 
     def _weights(self) -> Tensor:
-        """The shares, the columns filled up to whole blocks with zeros."""
-        return torch.nn.functional.pad(self.shares(), (0, -self.shape[1] % _BLOCK))
+        """The shares, each row times some number, and the columns filled up to whole blocks with zeros."""
+        rows, columns = self.shape
+        weights = self.query.new_empty(rows, columns + -columns % _BLOCK)
+        weights[:, columns:] = -torch.inf
+        torch.addmm(self.bias, self.query, self.table.t(), out=weights[:, :columns])
+        z = self.given
+        if self.calling is None:
+            _without(weights, z)
+        weights.sub_(weights.amax(-1, keepdim=True)).exp_()
+        if self.calling is None:
+            return weights
+        repeated, share = self._repeats()
+        seen = weights[z.row, z.column] + (repeated / (1 - repeated) * weights.sum(-1, keepdim=True))[z.row, 0] * share
+        if self.tilt is not None:
+            seen = seen * (self.tilt[z.row, _class_of(z.value)] - self.tilt[z.row, 0]).exp()
+        weights[z.row, z.column] = seen
+        return weights
+
+
+def _class_of(z: Tensor) -> Tensor:
+    """Which of the classes numbers of units belong to."""
+    return torch.bucketize(z, torch.tensor(_OFTEN, dtype=z.dtype, device=z.device))
 
 
 def _without(logits: Tensor, taken: Bags) -> Tensor:
@@ -324,7 +386,7 @@ def _without(logits: Tensor, taken: Bags) -> Tensor:
 class _LogSoftmax(torch.autograd.Function):
     """ln softmax(bias + table · query) at some places of (B, D), among the columns that are not taken.
 
-    One table (B, D) of weights is made, and kept for the gradient.
+    One table (B, D) of weights is made, kept for the gradient, and used up by it.
     """
 
     @staticmethod
@@ -343,9 +405,16 @@ class _LogSoftmax(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         query, table, weights, norm = ctx.saved_tensors
         places = ctx.places
-        weights = weights * (-places.per_row(grads[0]) / norm)[:, None]
+        weights.mul_((-places.per_row(grads[0]) / norm)[:, None])
         weights.index_put_((places.row, places.column), grads[0], accumulate=True)
-        return weights @ table, weights.t() @ query, weights.sum(0), None, None
+        wanted = ctx.needs_input_grad
+        return (
+            weights @ table if wanted[0] else None,
+            weights.t() @ query if wanted[1] else None,
+            weights.sum(0) if wanted[2] else None,
+            None,
+            None,
+        )
 
 
 def drop(weights: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -355,7 +424,7 @@ def drop(weights: Tensor, row: Tensor, generator: torch.Generator | None) -> Ten
     tensor([0, 1, 1])
     """
     blocks = weights.unflatten(-1, (-1, _BLOCK))
-    ladder = blocks.sum(-1, dtype=torch.float64).cumsum(-1)
+    ladder = blocks.sum(-1).double().cumsum(-1)
     base = torch.nn.functional.pad(ladder[:, -1].cumsum(0), (1, 0))[:-1]
     height = torch.rand(len(row), dtype=torch.float64, device=row.device, generator=generator) * ladder[row, -1]
     width = ladder.shape[1]

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from countjump.bags import Amounts, BagLaw, Bags
+from countjump.bags import CLASSES, Amounts, BagLaw, Bags
 from countjump.laws import (
     Binomial,
     DirichletMixture,
@@ -46,6 +46,13 @@ MAX_SHAPE = 1e6
 
 TOKENS = 50.0
 """Units of a bag that its loss is per, at most."""
+
+SAMPLED, MOST_SAMPLED = 1024, 0.75
+"""Columns on which the softmax is worked out in training, about, beside those of the batch; and the share of all from which on a
+sample is not worth its noise."""
+
+LEVELS = 3
+"""Powers of the logarithm of a column's frequency by which the shares are balanced."""
 
 PACE = 128
 """Hidden units of the small network that corrects the belief about a bag's total."""
@@ -331,11 +338,16 @@ class BagHead(Head):
     softmax(b_d + table_d · q), or, with probability π, on units that lie already, by (z_d − δ_d) exp(g c_d) over its sum; q,
     π and g are the network's, and so is a common shift of the discounts δ.
 
-    How strongly a column that is already there calls for itself is learned; ``balance`` shifts the log-odds of π, and is found on
-    rows that were held out. What the network sees is the sum of a learned vector per non-zero: a zero costs something in the
-    softmax only. With ``amounts`` rows are sets of columns with a positive real at each: a column comes once, and the real is
-    believed by :class:`countjump.bags.Amounts`.
+    How strongly a column that is already there calls for itself is learned. ``balance`` moves what is common to all rows at a
+    time: how much likelier frequent columns come anew than rare ones, the log-odds of π, ln g, the power to which the urn's
+    weights are raised, how much likelier frequent columns come again, and the tilt of columns that are there 0, 1, 2, ... times; it
+    is found on rows that were held out. What the network sees is the sum of a learned vector per non-zero: a zero costs something in
+    the softmax only. With ``amounts`` rows are sets of columns with a positive real at each: a column comes once, and the
+    real is believed by :class:`countjump.bags.Amounts`.
     """
+
+    inclusion: Tensor
+    levels: Tensor
 
     def __init__(self, shares: Tensor, total: CountHead, width: int, amounts: AmountHead | None = None) -> None:
         super().__init__()
@@ -345,9 +357,15 @@ class BagHead(Head):
         self.embedding = nn.Parameter(torch.randn(self.columns, width) * 0.1)
         self.table = nn.Parameter(torch.randn(self.columns, width) / width**0.5)
         self.bias = nn.Parameter(shares.log().float())
+        _constants(
+            self,
+            inclusion=(SAMPLED * (shares + 1 / self.columns) / 2).clamp(max=1).float(),
+            levels=_powers(shares.log(), shares, LEVELS).float(),
+        )
         if amounts is None:
             self.calling = nn.Parameter(torch.zeros(self.columns, 2))
-            self.balance = nn.Parameter(torch.zeros(3), requires_grad=False)
+        self.balanced = [LEVELS, *([] if amounts else [1, 1, 1, LEVELS, CLASSES])]
+        self.balance = nn.Parameter(torch.zeros(4, sum(self.balanced)), requires_grad=False)
         last = nn.Linear(PACE, total.outputs)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
@@ -374,16 +392,24 @@ class BagHead(Head):
         """Total × composition, and the amounts."""
         query, echo, rest = output.split([self.width, 3, self.outputs - self.width - 3], 1)
         there = z.totals()
-        total = self.missing_total(there[:, None], alpha)
+        learning = self.training and torch.is_grad_enabled()
+        total = None if learning else self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
-        calling = None if sets else torch.stack([_soft(self.calling[:, 0], 4), self.calling[:, 1] - 1], 1)
-        odds = _soft(echo[:, 0] - 1, 12)
-        if not sets:
-            odds = odds + self._when(alpha) @ self.balance
-        echo = torch.stack([odds, _soft(echo[:, 1], 2).exp(), _soft(echo[:, 2], 12)], 1)
+        odds, gain, shift = _soft(echo[:, :1] - 1, 12), _soft(echo[:, 1:2], 2).exp(), _soft(echo[:, 2:], 12)
+        power, tilt = torch.ones_like(gain), None
+        table: Tensor = self.table
+        calling = None if sets else torch.cat([self.calling[:, 1:] - 1, _soft(self.calling[:, :1], 4)], 1)
+        if self.balance.requires_grad or bool(self.balance.any()):
+            often, *others = (self._when(alpha) @ self.balance).split(self.balanced, 1)
+            query, table = torch.cat([query, often], 1), torch.cat([table, self.levels], 1)
+            if calling is not None:
+                more, factor, power, again, tilt = others
+                odds, power = odds + more, power.exp()
+                gain, calling = torch.cat([gain * factor.exp(), again], 1), torch.cat([calling, self.levels], 1)
+        echo = torch.cat([odds, shift, power, gain], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
-        missing = BagLaw(total, query, echo, z, self.table, self.bias, calling, limit)
+        missing = BagLaw(total, query, echo, z, table, self.bias, calling, limit, tilt)
         return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
 
     def missing_total(self, there: Tensor, alpha: Tensor) -> Mixture:
@@ -391,16 +417,28 @@ class BagHead(Head):
 
         A thinned total is thinned, whatever falls where: totals are a JUMP of one column, and need nothing else to be right.
         """
-        seen = torch.cat([self.total.features(there, alpha), self._when(alpha)[:, 1:]], 1)
+        seen = torch.cat([self.total.features(there, alpha), self._when(alpha)[:, 1:3]], 1)
         return self.total.law(self.pace(seen), there, alpha)
 
     def _when(self, alpha: Tensor) -> Tensor:
-        """1, ln α and √α, (B, 3)."""
-        return torch.cat([torch.ones_like(alpha), alpha.clamp(min=1e-6).log() / 4, alpha.sqrt()], 1).float()
+        """1, ln α, √α and α, (B, 4)."""
+        return torch.cat([torch.ones_like(alpha), alpha.clamp(min=1e-6).log() / 4, alpha.sqrt(), alpha], 1).float()
 
-    def negative_log_likelihood(self, belief: Belief, missing: Bags) -> Tensor:
-        """The composition's, per expected unit or per fifty: the total's belief is learned apart."""
-        return belief.missing.cross_entropy(missing) / self.tokens
+    def negative_log_likelihood(
+        self, belief: Belief, missing: Bags, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """The composition's, per expected unit or per fifty: the total's belief is learned apart.
+
+        Where a gradient is wanted and columns are many, it is worked out on those of the batch and a sample of the others.
+        """
+        law = belief.missing
+        if generator is not None and law.table.requires_grad and torch.is_grad_enabled():
+            here = torch.rand(self.columns, generator=generator, device=law.query.device) < self.inclusion
+            inclusion = self.inclusion.index_fill(0, missing.column, 1.0)
+            columns = here.index_fill(0, missing.column, True).nonzero().squeeze(1)
+            if len(columns) < MOST_SAMPLED * self.columns:
+                law, missing = law.among(columns, inclusion[columns], missing)
+        return law.cross_entropy(missing) / self.tokens
 
 
 class AmountHead(nn.Module):
@@ -450,6 +488,17 @@ class AmountHead(nn.Module):
 def _soft(raw: Tensor, limit: float) -> Tensor:
     """The identity near zero, bounded by ±limit."""
     return limit * torch.tanh(raw / limit)
+
+
+def _powers(value: Tensor, weights: Tensor, count: int) -> Tensor:
+    """(D, count): powers of numbers (D,), each free of the lower ones and of variance one under the weights (D,)."""
+    found = [torch.ones_like(value)]
+    for _ in range(count):
+        power = found[-1] * value
+        for lower in found * 2:
+            power = power - (weights * power * lower).sum() * lower
+        found.append(power / (weights * power**2).sum().sqrt().clamp(min=1e-9))
+    return torch.stack(found[1:], 1)
 
 
 def _spread(components: int) -> Tensor:

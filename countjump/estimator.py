@@ -26,6 +26,7 @@ from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.sampling import sample_block, seeded
 from countjump.trainer import Loss, Settings, train
+from countjump.weights import Weights
 
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
@@ -55,6 +56,7 @@ class Estimator(BaseEstimator, ABC):
     plan_: Any
     process_: Any
     denoiser_: Any
+    weights_: Weights | None
 
     # What a kind of model says of itself.
 
@@ -74,6 +76,10 @@ class Estimator(BaseEstimator, ABC):
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         """The plan back from :meth:`_describe`."""
 
+    def _uncover(self, X: domains.Matrix) -> Weights | None:
+        """The weights that make the data out of counts, if it is, and if the counts are to be modelled in its place."""
+        return None
+
     def _batch(self, rows: Rows, index: np.ndarray) -> Any:
         """Data rows as the process takes them."""
         return rows.take(index).to(self.device_)
@@ -81,8 +87,8 @@ class Estimator(BaseEstimator, ABC):
     def _prepare(self, rows: Rows, training: np.ndarray, kept: np.ndarray, updates: int) -> None:
         """Whatever can be learned before the network is trained, in at most so many updates; ``kept`` rows are to check."""
 
-    def _settle(self, loss: Loss, rows: int, updates: int) -> None:
-        """Whatever is learned from the rows that were held out, after the network, in at most so many updates."""
+    def _settle(self, loss: Loss, rows: Rows, kept: np.ndarray, updates: int) -> None:
+        """Whatever is learned from the rows that were ``kept`` out, after the network, in at most so many updates."""
 
     # Fitting.
 
@@ -101,14 +107,17 @@ class Estimator(BaseEstimator, ABC):
         matrix = self._read(X)
         device = self._device()
         self._check_training()
+        identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
+        weights = self._uncover(matrix)
+        if weights is not None:
+            matrix, _ = weights.counts(matrix)
         plan, constants = self._plan(matrix)
-        identity = fingerprint(matrix, self._identity())
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
         validate_data(self, X, skip_check_array=True)
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
-        self._adopt(plan, constants, matrix.dtype, kind, seed, device)
+        self._adopt(plan, constants, dtype, kind, seed, device, weights)
         varying = Rows(matrix).select(np.flatnonzero(np.isnan(constants)))
         with threads_for(varying.columns):
             self._train(varying.scaled(1 / getattr(plan, "remainder", 1.0)), f"{identity}-{seed}")
@@ -167,9 +176,16 @@ class Estimator(BaseEstimator, ABC):
         return json.dumps(whole, sort_keys=True, default=lambda value: getattr(value, "tolist", value.__repr__)())
 
     def _adopt(
-        self, plan: Any, constants: np.ndarray, dtype: np.dtype, sparse: str, seed: int, device: torch.device
+        self,
+        plan: Any,
+        constants: np.ndarray,
+        dtype: np.dtype,
+        sparse: str,
+        seed: int,
+        device: torch.device,
+        weights: Weights | None,
     ) -> None:
-        """Take on a plan: every fitted attribute but the weights' training."""
+        """Take on a plan: every fitted attribute but the network's training."""
         self.plan_, self.constants_, self.dtype_, self.sparse_, self.seed_ = (
             plan,
             constants,
@@ -177,7 +193,7 @@ class Estimator(BaseEstimator, ABC):
             sparse,
             seed,
         )
-        self.device_ = device
+        self.device_, self.weights_ = device, weights
         self.history_: list[dict[str, float]] = []
         self.process_, self.denoiser_ = None, None
         if np.isnan(constants).any():
@@ -246,7 +262,7 @@ class Estimator(BaseEstimator, ABC):
             rows.totals()[training],
         )
         if held_out:
-            self._settle(lambda index, generator: loss(kept[index], generator), held_out, updates)
+            self._settle(loss, rows, kept, updates)
         denoiser.eval()
 
     # Sampling.
@@ -289,7 +305,9 @@ class Estimator(BaseEstimator, ABC):
         """Sampled rows into the data's domain."""
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
-        """The dtype and kind that went in."""
+        """The reals, dtype and kind that went in."""
+        if self.weights_ is not None:
+            rows = self.weights_.apply(sp.csr_matrix(rows))
         kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[self.sparse_]
         whole = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
         values = whole.data if self.sparse_ else whole
@@ -325,6 +343,9 @@ class Estimator(BaseEstimator, ABC):
         at_least("draws", draws, 1)
         matrix = self._read(X)
         validate_data(self, X, reset=False, skip_check_array=True)
+        known = np.ones(matrix.shape[0], dtype=bool)
+        if self.weights_ is not None:
+            matrix, known = self.weights_.counts(sp.csr_matrix(matrix))
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
         fixed = ~np.isnan(self.constants_)
@@ -333,6 +354,7 @@ class Estimator(BaseEstimator, ABC):
         for block, start in enumerate(range(0, rows.count, self.block_rows_)):
             x = rows.take(np.arange(start, min(start + self.block_rows_, rows.count)))
             possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & self._possible(x.numpy()[:, ~fixed])
+            possible &= known[start : start + len(x)]
             if not possible.any():
                 continue
             free = x[torch.from_numpy(possible)][:, torch.from_numpy(~fixed)].to(self.device_)
@@ -356,9 +378,12 @@ class Estimator(BaseEstimator, ABC):
         described, arrays = self._describe(self.plan_)
         arrays = {f"plan/{name}": array for name, array in arrays.items()} | {"constants": self.constants_}
         if self.denoiser_ is not None:
-            weights = self.denoiser_.state_dict()
-            arrays |= {f"weights/{name}": tensor.cpu().numpy() for name, tensor in weights.items()}
+            learned = self.denoiser_.state_dict()
+            arrays |= {f"weights/{name}": tensor.cpu().numpy() for name, tensor in learned.items()}
+        if self.weights_ is not None:
+            arrays["column_weights"] = self.weights_.weights
         fitted = {
+            "column_weights": None if self.weights_ is None else self.weights_.described(),
             "plan": described,
             "dtype": self.dtype_.str,
             "sparse": self.sparse_,
@@ -390,13 +415,15 @@ class Estimator(BaseEstimator, ABC):
         fitted = described["fitted"]
         inner = {name.removeprefix("plan/"): array for name, array in arrays.items() if name.startswith("plan/")}
         plan = model._recall(fitted["plan"], inner)
-        constants = arrays["constants"]
-        model._adopt(plan, constants, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device())
+        constants, weights = arrays["constants"], fitted["column_weights"]
+        if weights is not None:
+            weights = Weights(arrays["column_weights"], **weights)
+        model._adopt(plan, constants, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device(), weights)
         if model.denoiser_ is not None:
-            weights = {
+            learned = {
                 k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")
             }
-            model.denoiser_.load_state_dict(weights)
+            model.denoiser_.load_state_dict(learned)
         at_least("block_rows", fitted["block_rows"], 1)
         model.block_rows_, model.history_ = fitted["block_rows"], fitted["history"]
         model.n_features_in_ = len(constants)

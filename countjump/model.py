@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 from tqdm import tqdm
 
-from countjump import choices, domains, storage
+from countjump import choices, domains, storage, weights
 from countjump.bags import Bags
 from countjump.choices import Plan, one_of
 from countjump.data import Columns, Rows
@@ -22,9 +23,11 @@ from countjump.processes.base import Denoiser, Process
 from countjump.sampling import seeded
 from countjump.schedules import Schedule
 from countjump.trainer import Loss, Settings, train
+from countjump.weights import Weights
 
-BALANCE_ROWS, BALANCE_UPDATES = 128, 200
-"""Of the search for the balance of a bag's two compositions: rows of an update, and updates at most."""
+BALANCE_ROWS, BALANCE_UPDATES, BALANCE_UP_TO = 128, 500, 0.99
+"""Of the search for the balance of a bag's composition: rows of an update, updates at most, and the quantile of the totals from
+which on rows are left out, since a few huge ones would decide alone."""
 
 TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000
 """Of the training of the belief about a bag's total: rows of an update, updates at most, draws of a validation at least."""
@@ -145,7 +148,23 @@ class JumpModel(Estimator):
     @property
     def choices_(self) -> dict[str, str]:
         """What "auto" chose, and why."""
-        return self.plan_.reasons
+        return self.plan_.reasons | ({} if self.weights_ is None else {"weights": str(self.weights_)})
+
+    def _uncover(self, X: domains.Matrix) -> Weights | None:
+        """Looked for in wide sparse reals of which nothing is said."""
+        said = (self.domain, self.process, self.belief, self.lam)
+        if X.shape[1] < choices.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
+            return None
+        values = X.data if sp.issparse(X) else X
+        if (
+            np.count_nonzero(values) > (1 - choices.SPARSE) * X.shape[0] * X.shape[1]
+            or (values == np.floor(values)).all()
+        ):
+            return None
+        found = weights.find(sp.csr_matrix(X))
+        if found is not None and self.progress:
+            tqdm.write(f"countjump: weights = {found}")
+        return found
 
     def _plan(self, X: domains.Matrix) -> tuple[Plan, np.ndarray]:
         reasons: dict[str, str] = {}
@@ -239,13 +258,20 @@ class JumpModel(Estimator):
         )
         pace.requires_grad_(False)
 
-    def _settle(self, loss: Loss, rows: int, updates: int) -> None:
+    def _settle(self, loss: Loss, rows: Rows, kept: np.ndarray, updates: int) -> None:
         """A network knows better which columns of its own rows come anew, and expects too few new ones elsewhere."""
-        if not isinstance(self.process_, BagJump) or self.process_.amounts:
+        if not isinstance(self.process_, BagJump):
             return
+        totals = rows.totals()[kept]
+        kept = kept[totals <= np.quantile(totals, BALANCE_UP_TO)]
         self.denoiser_.requires_grad_(False)
         self.process_.head.balance.requires_grad_(True)
-        train(self.denoiser_, loss, rows, self._settings("balance", min(updates, BALANCE_UPDATES), BALANCE_ROWS, 0.03))
+        train(
+            self.denoiser_,
+            lambda index, generator: loss(kept[index], generator),
+            len(kept),
+            self._settings("balance", min(updates, BALANCE_UPDATES), BALANCE_ROWS, 0.03),
+        )
         self.denoiser_.requires_grad_(False)
 
     def _settings(self, title: str, updates: int, rows: int, rate: float) -> Settings:

@@ -24,6 +24,9 @@ from tqdm import tqdm
 
 from countjump.atomic import write_atomically
 
+AVERAGE_EVERY = 4
+"""Updates from one addition to the moving average to the next: to add every one costs as much as half an update of AdamW."""
+
 Loss = Callable[[np.ndarray, torch.Generator], Tensor]
 
 
@@ -116,17 +119,19 @@ def train(
             value = loss(order.batch(state.update), generator)
             optimiser.zero_grad(set_to_none=True)
             value.backward()
-            norm = nn.utils.clip_grad_norm_(weights, settings.clip)
+            norm = nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
             number = float(value.detach())
-            if math.isfinite(number) and math.isfinite(float(norm)):
-                optimiser.step()
-            else:
+            if not (math.isfinite(number) and math.isfinite(float(norm))):
                 raise FloatingPointError(
                     f"the loss of update {state.update} is {number}: lower learning_rate, or report this with the data"
                 )
+            if norm > settings.clip:
+                nn.utils.clip_grads_with_norm_(weights, settings.clip, norm)
+            optimiser.step()
             state.update += 1
-            decay = min(settings.ema, (1 + state.update) / (10 + state.update))
-            torch._foreach_lerp_(average, [weight.detach() for weight in weights], 1 - decay)
+            if state.update % AVERAGE_EVERY == 0 or state.update == settings.updates:
+                decay = min(settings.ema, (1 + state.update) / (10 + state.update))
+                torch._foreach_lerp_(average, [weight.detach() for weight in weights], 1 - decay**AVERAGE_EVERY)
             state.running = number if state.update == 1 else state.running + 0.02 * (number - state.running)
             bar.update()
             if state.update % validate_every == 0 or state.update == settings.updates:

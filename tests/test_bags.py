@@ -1,5 +1,7 @@
 """Bags and their laws: the same numbers as dense rows, and as the laws of dense rows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,8 +9,8 @@ import torch
 from goodness import LEVEL, generator, grid, pearson
 from scipy.stats import chisquare
 
-from countjump.bags import Amounts, BagLaw, Bags, Thinned, drop
-from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, Gammas
+from countjump.bags import CLASSES, Amounts, BagLaw, Bags, Thinned, drop
+from countjump.beliefs import AmountHead, BagHead, Belief, Conjugate, CountHead, Gammas
 from countjump.laws import Binomial, Gamma, Mixture, Multinomial, Poisson, Product, Split
 from countjump.likelihood import bag_bound
 from countjump.networks import MLP
@@ -23,18 +25,21 @@ def bags() -> Bags:
     return Bags.from_dense(DENSE)
 
 
-def bag_law(rows=2, columns=3, sets=False) -> BagLaw:
+def bag_law(rows=2, columns=3, sets=False, tilted=False) -> BagLaw:
     g = generator(3)
     given = torch.tensor([[1, 0, 2], [0, 0, 0]], dtype=torch.float64)[:rows, :columns]
     return BagLaw(
         Poisson(torch.tensor([[2.5], [1.0]]).double()[:rows]),
         torch.randn(rows, 4, generator=g),
-        torch.randn(rows, 3, generator=g),
+        torch.cat(
+            [torch.randn(rows, 2, generator=g), torch.full((rows, 1), 0.8), torch.randn(rows, 2, generator=g)], 1
+        ),
         Bags.from_dense(given.clamp(max=1) if sets else given),
         torch.randn(columns, 4, generator=g),
         torch.randn(columns, generator=g),
-        None if sets else torch.tensor([[0.7, -1.0], [0.0, 0.0], [-0.5, 0.5]])[:columns],
+        None if sets else torch.tensor([[-1.0, 0.7, 0.2], [0.0, 0.0, 1.0], [0.5, -0.5, 0.0]])[:columns],
         torch.full((rows,), 1000.0, dtype=torch.float64),
+        torch.randn(rows, CLASSES, generator=g) if tilted else None,
     )
 
 
@@ -101,16 +106,64 @@ def test_probabilities_are_those_of_the_dense_law():
 
 
 def test_units_fall_anew_or_where_some_lie_already():
-    """(1 − π) softmax(b + table · q) + π (z − δ) exp(g c) / Σ; where nothing lies yet, π = 0."""
+    """(1 − π) softmax(b + table · q) + π (z − δ)^ρ exp(g · c) / Σ; where nothing lies yet, π = 0."""
     law = bag_law()
     anew = (law.bias + law.query @ law.table.t()).softmax(-1)
-    odds, gain, shift = law.echo[0]
-    units = torch.tensor([1.0, 0.0, 2.0]) - (law.calling[:, 1] + shift).sigmoid() * torch.tensor([1.0, 0.0, 1.0])
-    weight = units * (gain * law.calling[:, 0]).exp()
+    odds, shift, power, *gain = law.echo[0]
+    units = torch.tensor([1.0, 0.0, 2.0]) - (law.calling[:, 0] + shift).sigmoid() * torch.tensor([1.0, 0.0, 1.0])
+    weight = units**power * (gain[0] * law.calling[:, 1] + gain[1] * law.calling[:, 2]).exp()
     share = odds.sigmoid()
     torch.testing.assert_close(law.shares()[0], (1 - share) * anew[0] + share * weight / weight.sum())
     torch.testing.assert_close(law.shares()[1], anew[1])
     torch.testing.assert_close(law.shares().sum(1), torch.ones(2))
+
+
+def test_shares_are_tilted_by_how_often_a_column_is_there():
+    law = bag_law(tilted=True)
+    factor = law.tilt.exp()[torch.arange(2)[:, None], torch.tensor([[1, 0, 2], [0, 0, 0]])]
+    plain = replace(law, tilt=None).shares() * factor
+    torch.testing.assert_close(law.shares(), plain / plain.sum(1, keepdim=True))
+    given = Bags.from_dense(torch.tensor([[3, 4, 5, 9, 10, 19, 20, 39, 40]], dtype=torch.float64))
+    law = replace(bag_law(rows=1), given=given, bias=torch.zeros(9), table=torch.zeros(9, 4), calling=torch.zeros(9, 3))
+    alike = replace(law, tilt=torch.arange(8.0)[None])
+    gain = (alike.shares() / law.shares())[0].log()
+    torch.testing.assert_close(gain - gain[0], torch.tensor([0.0, 0, 1, 1, 2, 2, 3, 3, 4]), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("sets", [False, True])
+def test_a_sample_of_the_columns_stands_for_all(sets):
+    """Every column with the inverse of its probability: the sum under the softmax keeps its mean."""
+    law = bag_law(sets=sets)
+    value = law.given.valued(torch.tensor([2.0, 1.0]).double())
+    whole, same = law.among(torch.arange(3), torch.ones(3), value)
+    torch.testing.assert_close(whole.cross_entropy(same), law.cross_entropy(value))
+    # The first row holds columns 0 and 2; column 1 is left out, or stands for two like it.
+    left_out, kept = law.among(torch.tensor([0, 2]), torch.ones(2), value)
+    double, _ = law.among(torch.arange(3), torch.tensor([1.0, 0.5, 1.0]), value)
+    sums = [torch.exp(each.bias + each.query @ each.table.t())[0].sum() for each in (law, left_out, double)]
+    assert float((sums[1] + sums[2]) / 2) == pytest.approx(float(sums[0]), rel=1e-5)
+    assert kept.column.tolist() == [0, 1]
+
+
+def test_training_on_a_sample_of_columns_has_the_right_gradient_on_average():
+    """Of the columns that are sampled too, over many draws."""
+    process, _ = model(columns=40)
+    head = process.head
+    given = Bags.from_dense(torch.nn.functional.pad(torch.tensor([[1.0, 2.0]]).double(), (0, 38)))
+    missing = given.valued(torch.tensor([1.0, 1.0]).double())
+    query = torch.full((1, head.width), 0.1)
+    parts = {"given": given, "query": query, "table": head.table, "bias": head.bias, "calling": head.calling}
+    law = Belief(replace(bag_law(rows=1), echo=bag_law(rows=1).echo[:, :4], **parts))
+    head.inclusion = torch.full((40,), 0.5)
+    exact = torch.autograd.grad(head.negative_log_likelihood(law, missing).sum(), head.bias)[0]
+    draws = [
+        torch.autograd.grad(head.negative_log_likelihood(law, missing, generator(i)).sum(), head.bias)[0]
+        for i in range(2000)
+    ]
+    mean, spread = torch.stack(draws).mean(0), torch.stack(draws).std(0) / 2000**0.5
+    assert float(spread[2:].min()) > 0
+    # The logarithm of a sum that is right on average is a little too small: by half its relative variance, 2 % here.
+    torch.testing.assert_close(mean, exact, rtol=0.05, atol=4 * float(spread.max()))
 
 
 def test_values_are_found_at_the_places_of_others():
@@ -291,11 +344,17 @@ def test_likelihood_of_amounts_is_of_the_total_and_of_the_numbers():
     assert float(law.negative_log_likelihood(x)) == pytest.approx(-float(total + numbers), rel=1e-5)
 
 
-@pytest.mark.parametrize("sets", [False, True])
-def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets):
-    law = bag_law(sets=sets)
+@pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False)])
+def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets, tilted):
+    law = bag_law(sets=sets, tilted=tilted)
     value = Bags.from_dense(torch.tensor([[0, 2, 0] if sets else [1, 2, 1], [1, 0, 4]], dtype=torch.float64))
-    inputs = [law.query, law.table, law.bias, *([] if sets else [law.echo, law.calling])]
+    inputs = [
+        law.query,
+        law.table,
+        law.bias,
+        *([] if sets else [law.echo, law.calling]),
+        *([law.tilt] if tilted else []),
+    ]
     for each in inputs:
         each.requires_grad_()
     weights = torch.tensor([0.3, 2.0]).double()
@@ -342,3 +401,12 @@ def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():
     surprise = law.cross_entropy(Bags.from_dense(torch.tensor([[0, 1, 0], [0, 0, 0]], dtype=torch.float64)))
     assert float(surprise[0].detach()) > 150
     assert float(torch.autograd.grad(surprise[0], law.bias)[0][1]) == pytest.approx(-1, abs=1e-3)
+
+
+@pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False)])
+def test_weights_by_which_units_are_drawn_are_the_shares(sets, tilted):
+    law = bag_law(sets=sets, tilted=tilted)
+    weights = law._weights()
+    assert weights.shape[1] == 64
+    assert float(weights[:, 3:].sum()) == 0
+    torch.testing.assert_close(weights[:, :3] / weights.sum(1, keepdim=True), law.shares(), rtol=1e-5, atol=1e-6)

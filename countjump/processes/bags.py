@@ -53,7 +53,7 @@ class BagJump(Process):
     def loss(self, x: Bags, z: Bags, t: Tensor, prediction: Belief, generator: torch.Generator) -> Tensor:
         """−ln belief(z_0 − z_t given its total), and at t = 0 −ln belief(x_0), per row. z has the places of x."""
         whole = self.units(x)
-        loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value))
+        loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value), generator)
         if not self.amounts:
             return loss
         at_zero = (t[:, 0] == 0).nonzero().squeeze(1)

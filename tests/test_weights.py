@@ -1,0 +1,132 @@
+"""Counts behind weights: found where they are, and nowhere else."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from countjump import JumpModel
+from countjump.data.documents import tfidf
+from countjump.weights import Weights, find
+
+SIZES = ("one", "length", "l1", "l2")
+
+
+def bags(rows=300, columns=300, seed=0) -> sp.csr_matrix:
+    """Documents of one of three topics, most counts of which are one."""
+    generator = np.random.default_rng(seed)
+    topics = 0.7 * generator.dirichlet(np.full(columns, 0.3), size=3) + 0.3 / columns
+    lengths = generator.negative_binomial(2, 0.05, size=rows)
+    topic = topics[generator.integers(3, size=rows)]
+    return sp.csr_matrix([generator.multinomial(n, p) for n, p in zip(lengths, topic, strict=True)])
+
+
+def weights(columns=300, size="length") -> Weights:
+    return Weights(np.random.default_rng(1).lognormal(0, 2, columns), size)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("size", SIZES)
+def test_weights_and_counts_are_found(size, dtype):
+    counts = bags()
+    x = weights(size=size).apply(counts).astype(dtype)
+    found = find(x)
+    again, known = found.counts(x)
+    assert found.size == size
+    assert known.all()
+    np.testing.assert_allclose(found.apply(again).toarray(), x.toarray(), rtol=1e-5 if dtype == np.float32 else 1e-12)
+    # Of counts with the same reals, the smallest: where those of a row have no common factor, they are the counts.
+    rows = [i for i in range(counts.shape[0]) if np.gcd.reduce(counts[i].data, initial=0) == 1]
+    assert len(rows) > 200
+    columns = np.gcd.reduce(counts.toarray(), axis=0) == 1
+    assert (again[rows][:, columns] != counts[rows][:, columns]).nnz == 0
+
+
+def test_tf_idf_is_counts_with_weights():
+    """count/length · ln(N/document frequency), with a column whose counts are all even and one that is in every document."""
+    counts = bags().toarray()
+    counts[:, 7] *= 2
+    counts[:, 9] += 1
+    x = tfidf(sp.csr_matrix(counts))
+    found = find(x)
+    assert found is None  # the length counts a word that weighs nothing, and is not there
+    counts[0, 9] = 0
+    x = tfidf(sp.csr_matrix(counts))
+    again, known = find(x).counts(x)
+    assert known.all()
+    np.testing.assert_array_equal(again.toarray(), counts // np.gcd.reduce(counts, axis=1, keepdims=True).clip(1))
+
+
+def test_scikit_learns_tf_idf_is_counts_with_weights():
+    from sklearn.feature_extraction.text import TfidfTransformer
+
+    assert find(TfidfTransformer().fit_transform(bags())).size == "l2"
+    assert find(TfidfTransformer(norm=None).fit_transform(bags())).size == "one"
+    assert find(TfidfTransformer(sublinear_tf=True).fit_transform(bags())) is None
+
+
+def test_reals_are_not_counts():
+    counts = bags()
+    assert find(sp.csr_matrix((np.random.default_rng(0).random(counts.nnz), counts.indices, counts.indptr))) is None
+    assert find(sp.csr_matrix((5, 5))) is None
+    assert find(sp.eye(50, format="csr") * 0.3) is None  # one entry a row is whatever one likes
+    x = weights().apply(counts).tolil()
+    x[3, 5] = 0.123456
+    assert find(sp.csr_matrix(x)) is None
+
+
+def test_a_row_that_is_not_of_counts_is_known():
+    x = weights().apply(bags())
+    x.data[:3] *= 1.01
+    _, known = weights().counts(x)
+    assert not known[0]
+    assert known[1:].all()
+
+
+def test_an_unknown_size_is_refused():
+    with pytest.raises(ValueError, match="size='l7' is unknown"):
+        Weights(np.ones(2), "l7")
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x = weights().apply(bags())
+    return x, JumpModel(max_updates=30, width=16, random_state=0, progress=False).fit(x)
+
+
+def test_a_model_of_weighted_counts_draws_weighted_counts(fitted):
+    x, model = fitted
+    assert model.domain_.name == "count"
+    assert "over the row's sum" in model.choices_["weights"]
+    drawn = model.sample(200, random_state=0)
+    assert drawn.dtype == x.dtype
+    assert sp.issparse(drawn)
+    counts, known = weights().counts(drawn)
+    assert known.all()
+    assert counts.nnz > 200
+
+
+def test_a_model_of_weighted_counts_is_saved_and_scores(fitted, tmp_path):
+    x, model = fitted
+    model.save(tmp_path)
+    again = JumpModel.load(tmp_path)
+    assert (again.sample(20, random_state=1) != model.sample(20, random_state=1)).nnz == 0
+    other = x[:4].copy()
+    other.data[: other.indptr[1]] *= np.linspace(1, 2, other.indptr[1])
+    scores = again.score_samples(other, steps=5)
+    assert scores[0] == -np.inf
+    assert np.isfinite(scores[1:]).all()
+    np.testing.assert_allclose(again.score_samples(x[:4], steps=5), model.score_samples(x[:4], steps=5))
+
+
+def test_weights_are_not_looked_for_where_the_domain_is_given(fitted):
+    x, _ = fitted
+    model = JumpModel(domain="non-negative", max_updates=2, width=8, random_state=0, progress=False).fit(x)
+    assert model.weights_ is None
+    assert model.domain_.name == "non-negative"
+
+
+def test_dense_weighted_counts_come_back_dense(fitted):
+    x, _ = fitted
+    model = JumpModel(max_updates=2, width=8, random_state=0, progress=False).fit(x.toarray())
+    assert model.weights_ is not None
+    assert isinstance(model.sample(3, random_state=0), np.ndarray)
