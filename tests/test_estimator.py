@@ -764,9 +764,37 @@ def test_the_balance_of_new_and_known_columns_is_found_on_rows_held_out(tmp_path
 
     with torch.no_grad():
         ours = surprise()
-        for shift in (-1, 2):
-            balance[0] += shift
-            assert ours < surprise()
+        for place in (
+            0,
+            model.process_.head.balanced[0],
+            -1,
+        ):  # the frequent columns, the odds of joining, columns there often
+            for shift in (-1, 2):
+                balance[0, place] += shift
+                assert ours < surprise()
+                balance[0, place] -= shift
+
+
+def test_columns_that_are_not_there_yet_come_as_often_as_expected():
+    """On the rows on which the balance was found, by how frequent the columns are, and a tenth off at most."""
+    X = wide_counts(rows=600)
+    model = quick(max_updates=300, width=64, learning_rate=3e-3, validation_fraction=0.3).fit(X)
+    kept = np.random.default_rng([0, 1]).permutation(610)[:183]
+    x = Bags.from_csr(X[kept][:, np.isnan(model.constants_)])
+    t = torch.tensor([[model.process_.schedule.time(0.5)]], dtype=torch.float64)
+    often = model.process_.head.levels[:, 0] > 0
+    ratios = []
+    for seed in range(10):
+        z = model.process_.corrupt(x, t, torch.Generator().manual_seed(seed))
+        missing = x.valued(x.value - z.value)
+        with torch.no_grad():
+            law = model.denoiser_(z, t[0], torch.zeros(len(z), dtype=torch.long)).missing
+        expected = law.shares() * missing.totals()[:, None]
+        anew = z.dense() == 0
+        ratios.append(
+            [float((expected * w).sum() / (missing.dense() * w).sum()) for w in (anew & often, anew & ~often)]
+        )
+    assert np.mean(ratios, axis=0) == pytest.approx([1, 1], abs=0.1)
 
 
 @pytest.mark.parametrize("moment", [10, 40])
