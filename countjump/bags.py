@@ -186,8 +186,8 @@ class BagLaw:
     ``query`` (B, H) and ``echo`` (B, 3 + G), the log-odds of π, what is added to the log-odds of the discounts δ, ρ, and g, are
     the network's; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That a unit calls for its like is added
     and not multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does not run away. ``tilt`` (B, 8) is
-    added to the logarithms of the shares of columns that are there 0, 1, 2, ... times, before they are made to add up to one
-    again. Without ``calling`` the rows are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total is
+    added to the logarithms of the shares of columns that are there 0, 1, 2, ... times, before they add up to one again. Without
+    ``calling`` the rows are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total is
     thinned and the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
     """
 
