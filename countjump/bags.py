@@ -185,10 +185,11 @@ class BagLaw:
 
     ``query`` (B, H) and ``echo`` (B, 3 + G), the log-odds of π, what is added to the log-odds of the discounts δ, ρ, and g, are
     the network's; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That a unit calls for its like is added
-    and not multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does not run away. ``tilt`` (B, 8) is
-    added to the logarithms of the shares of columns that are there 0, 1, 2, ... times, before they add up to one again. Without
-    ``calling`` the rows are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total is
-    thinned and the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
+    and not multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does not run away. ``lean`` (B, L) times
+    ``levels`` (D, L) is added to the logits, and ``tilt`` (B, 8) to the logarithms of the shares of columns that are there 0, 1,
+    2, ... times, before they add up to one again. Without ``calling`` the rows are sets, ``echo`` has no part, and a column that is
+    there does not come again. Thinned, the total is thinned and the composition stays. A total is cut at ``limit`` (B,): shares
+    cannot explode, the total can.
     """
 
     total: Any
@@ -201,6 +202,8 @@ class BagLaw:
     calling: Tensor | None
     limit: Tensor
     tilt: Tensor | None = None
+    lean: Tensor | None = None
+    levels: Tensor | None = None
 
     def thin(self, p: Tensor | float) -> BagLaw:
         """The total thinned."""
@@ -213,12 +216,15 @@ class BagLaw:
             total=self.total.rows(index),
             given=self.given.rows(index),
             tilt=None if self.tilt is None else self.tilt[index],
+            lean=None if self.lean is None else self.lean[index],
             **{name: getattr(self, name)[index] for name in ("query", "echo", "limit")},
         )
 
     def shares(self) -> Tensor:
         """The composition (B, D)."""
         logits = torch.addmm(self.bias, self.query, self.table.t())
+        if self.lean is not None and self.levels is not None:
+            logits = torch.addmm(logits, self.lean, self.levels.t())
         if self.calling is None:
             return _without(logits, self.given).softmax(-1)
         repeated, share = self._repeats()
@@ -269,7 +275,10 @@ class BagLaw:
     def _log_shares(self, places: Bags) -> Tensor:
         """At some places, before they are tilted."""
         taken = self.given if self.calling is None else None
-        log_share = _LogSoftmax.apply(self.query, self.table, self.bias, places, taken)
+        query, table = self.query, self.table
+        if self.lean is not None and self.levels is not None:
+            query, table = torch.cat([query, self.lean], 1), torch.cat([table, self.levels], 1)
+        log_share = _LogSoftmax.apply(query, table, self.bias, places, taken)
         if self.calling is None:
             return log_share
         repeated, share = self._repeats()
@@ -358,6 +367,8 @@ class BagLaw:
         weights = self.query.new_empty(rows, columns + -columns % _BLOCK)
         weights[:, columns:] = -torch.inf
         torch.addmm(self.bias, self.query, self.table.t(), out=weights[:, :columns])
+        if self.lean is not None and self.levels is not None:
+            weights[:, :columns].addmm_(self.lean, self.levels.t())
         z = self.given
         if self.calling is None:
             _without(weights, z)

@@ -396,12 +396,10 @@ class BagHead(Head):
         total = None if learning else self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
         odds, gain, shift = _soft(echo[:, :1] - 1, 12), _soft(echo[:, 1:2], 2).exp(), _soft(echo[:, 2:], 12)
-        power, tilt = torch.ones_like(gain), None
-        table: Tensor = self.table
+        power, tilt, lean = torch.ones_like(gain), None, None
         calling = None if sets else torch.cat([self.calling[:, 1:] - 1, _soft(self.calling[:, :1], 4)], 1)
         if self.balance.requires_grad or bool(self.balance.any()):
-            often, *others = (self._when(alpha) @ self.balance).split(self.balanced, 1)
-            query, table = torch.cat([query, often], 1), torch.cat([table, self.levels], 1)
+            lean, *others = (self._when(alpha) @ self.balance).split(self.balanced, 1)
             if calling is not None:
                 more, factor, power, again, tilt = others
                 odds, power = odds + more, power.exp()
@@ -409,7 +407,7 @@ class BagHead(Head):
         echo = torch.cat([odds, shift, power, gain], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
-        missing = BagLaw(total, query, echo, z, table, self.bias, calling, limit, tilt)
+        missing = BagLaw(total, query, echo, z, self.table, self.bias, calling, limit, tilt, lean, self.levels)
         return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
 
     def missing_total(self, there: Tensor, alpha: Tensor) -> Mixture:

@@ -39,7 +39,9 @@ def bag_law(rows=2, columns=3, sets=False, tilted=False) -> BagLaw:
         torch.randn(columns, generator=g),
         None if sets else torch.tensor([[-1.0, 0.7, 0.2], [0.0, 0.0, 1.0], [0.5, -0.5, 0.0]])[:columns],
         torch.full((rows,), 1000.0, dtype=torch.float64),
-        torch.randn(rows, CLASSES, generator=g) if tilted else None,
+        torch.randn(rows, CLASSES, generator=g) if tilted and not sets else None,
+        torch.randn(rows, 2, generator=g) if tilted else None,
+        torch.randn(columns, 2, generator=g) if tilted else None,
     )
 
 
@@ -344,7 +346,7 @@ def test_likelihood_of_amounts_is_of_the_total_and_of_the_numbers():
     assert float(law.negative_log_likelihood(x)) == pytest.approx(-float(total + numbers), rel=1e-5)
 
 
-@pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False), (True, True)])
 def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets, tilted):
     law = bag_law(sets=sets, tilted=tilted)
     value = Bags.from_dense(torch.tensor([[0, 2, 0] if sets else [1, 2, 1], [1, 0, 4]], dtype=torch.float64))
@@ -353,7 +355,8 @@ def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets, tilted):
         law.table,
         law.bias,
         *([] if sets else [law.echo, law.calling]),
-        *([law.tilt] if tilted else []),
+        *([law.lean] if tilted else []),
+        *([law.tilt] if tilted and not sets else []),
     ]
     for each in inputs:
         each.requires_grad_()
@@ -403,7 +406,7 @@ def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():
     assert float(torch.autograd.grad(surprise[0], law.bias)[0][1]) == pytest.approx(-1, abs=1e-3)
 
 
-@pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False)])
+@pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False), (True, True)])
 def test_weights_by_which_units_are_drawn_are_the_shares(sets, tilted):
     law = bag_law(sets=sets, tilted=tilted)
     weights = law._weights()

@@ -4,7 +4,17 @@ import pytest
 import torch
 
 from countjump.bags import Bags
-from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, GammaHead, Gammas, PoissonHead, UnitsHead
+from countjump.beliefs import (
+    AmountHead,
+    BagHead,
+    Conjugate,
+    CountHead,
+    GammaHead,
+    Gammas,
+    PoissonHead,
+    UnitsHead,
+    _powers,
+)
 from countjump.laws import Binomial, Mixture, NegativeBinomial
 
 D = 3
@@ -172,6 +182,15 @@ def test_what_is_there_calls_for_its_like():
     shares = head(torch.zeros(1, head.outputs), z, torch.full((1, 1), 0.5).double()).missing.shares()
     again = (12 * torch.tensor(-1 / 12).tanh()).sigmoid()
     torch.testing.assert_close(shares[0], (1 - again) * head.bias.softmax(0) + again * torch.tensor([1.0, 0.0, 0.0]))
+
+
+def test_powers_are_free_of_each_other():
+    weights = torch.tensor([0.1, 0.2, 0.3, 0.15, 0.25]).double()
+    found = _powers(weights.log(), weights, 3)
+    products = (found * weights[:, None]).t() @ found
+    torch.testing.assert_close(products, torch.eye(3).double())
+    torch.testing.assert_close(weights @ found, torch.zeros(3).double())
+    assert _powers(torch.zeros(4).double(), torch.full((4,), 0.25).double(), 3).isfinite().all()
 
 
 def test_the_loss_of_a_bag_is_its_compositions():
