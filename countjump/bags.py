@@ -300,6 +300,7 @@ class BagLaw:
             table=self.table.index_select(0, columns),
             bias=self.bias.index_select(0, columns) - inclusion.log(),
             calling=None if self.calling is None else self.calling.index_select(0, columns),
+            levels=None if self.levels is None else self.levels.index_select(0, columns),
         )
         return law, value
 

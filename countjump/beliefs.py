@@ -335,8 +335,8 @@ class UnitsHead(Head):
 
 class BagHead(Head):
     """Wide sparse rows, total × composition: the missing total by :class:`CountHead`, and its units fall by
-    softmax(b_d + table_d · q), or, with probability π, on units that lie already, by (z_d − δ_d) exp(g c_d) over its sum; q,
-    π and g are the network's, and so is a common shift of the discounts δ.
+    softmax(b_d + table_d · q), or, with probability π, on units that lie already, by (z_d − δ_d)^ρ exp(g c_d) over its sum; q, π
+    and g are the network's, and so is a common shift of the discounts δ; ρ is one until it is balanced.
 
     How strongly a column that is already there calls for itself is learned. ``balance`` moves what is common to all rows at a
     time: how much likelier frequent columns come anew than rare ones, the log-odds of π, ln g, the power to which the urn's
@@ -395,7 +395,7 @@ class BagHead(Head):
         learning = self.training and torch.is_grad_enabled()
         total = None if learning else self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
-        odds, gain, shift = _soft(echo[:, :1] - 1, 12), _soft(echo[:, 1:2], 2).exp(), _soft(echo[:, 2:], 12)
+        odds, gain, shift = echo[:, :1] - 1, _soft(echo[:, 1:2], 2).exp(), _soft(echo[:, 2:], 12)
         power, tilt, lean = torch.ones_like(gain), None, None
         calling = None if sets else torch.cat([self.calling[:, 1:] - 1, _soft(self.calling[:, :1], 4)], 1)
         if self.balance.requires_grad or bool(self.balance.any()):
@@ -404,7 +404,7 @@ class BagHead(Head):
                 more, factor, power, again, tilt = others
                 odds, power = odds + more, power.exp()
                 gain, calling = torch.cat([gain * factor.exp(), again], 1), torch.cat([calling, self.levels], 1)
-        echo = torch.cat([odds, shift, power, gain], 1)
+        echo = torch.cat([_soft(odds, 12), shift, power, gain], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
         missing = BagLaw(total, query, echo, z, self.table, self.bias, calling, limit, tilt, lean, self.levels)

@@ -25,8 +25,8 @@ from countjump.data import Rows, as_matrix, fingerprint
 from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.sampling import sample_block, seeded
+from countjump.scaling import Scaling
 from countjump.trainer import Loss, Settings, train
-from countjump.weights import Weights
 
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
@@ -56,7 +56,7 @@ class Estimator(BaseEstimator, ABC):
     plan_: Any
     process_: Any
     denoiser_: Any
-    weights_: Weights | None
+    scaling_: Scaling | None
 
     # What a kind of model says of itself.
 
@@ -76,8 +76,8 @@ class Estimator(BaseEstimator, ABC):
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         """The plan back from :meth:`_describe`."""
 
-    def _uncover(self, X: domains.Matrix) -> Weights | None:
-        """The weights that make the data out of counts, if it is, and if the counts are to be modelled in its place."""
+    def _uncover(self, X: domains.Matrix) -> Scaling | None:
+        """How the data is made out of counts, if it is, and if the counts are to be modelled in its place."""
         return None
 
     def _batch(self, rows: Rows, index: np.ndarray) -> Any:
@@ -108,16 +108,16 @@ class Estimator(BaseEstimator, ABC):
         device = self._device()
         self._check_training()
         identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
-        weights = self._uncover(matrix)
-        if weights is not None:
-            matrix, _ = weights.counts(matrix)
+        scaling = self._uncover(matrix)
+        if scaling is not None:
+            matrix, _ = scaling.counts(matrix)
         plan, constants = self._plan(matrix)
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
         validate_data(self, X, skip_check_array=True)
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
-        self._adopt(plan, constants, dtype, kind, seed, device, weights)
+        self._adopt(plan, constants, dtype, kind, seed, device, scaling)
         varying = Rows(matrix).select(np.flatnonzero(np.isnan(constants)))
         with threads_for(varying.columns):
             self._train(varying.scaled(1 / getattr(plan, "remainder", 1.0)), f"{identity}-{seed}")
@@ -183,7 +183,7 @@ class Estimator(BaseEstimator, ABC):
         sparse: str,
         seed: int,
         device: torch.device,
-        weights: Weights | None,
+        scaling: Scaling | None,
     ) -> None:
         """Take on a plan: every fitted attribute but the network's training."""
         self.plan_, self.constants_, self.dtype_, self.sparse_, self.seed_ = (
@@ -193,7 +193,7 @@ class Estimator(BaseEstimator, ABC):
             sparse,
             seed,
         )
-        self.device_, self.weights_ = device, weights
+        self.device_, self.scaling_ = device, scaling
         self.history_: list[dict[str, float]] = []
         self.process_, self.denoiser_ = None, None
         if np.isnan(constants).any():
@@ -306,8 +306,8 @@ class Estimator(BaseEstimator, ABC):
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
         """The reals, dtype and kind that went in."""
-        if self.weights_ is not None:
-            rows = self.weights_.apply(sp.csr_matrix(rows))
+        if self.scaling_ is not None:
+            rows = self.scaling_.apply(sp.csr_matrix(rows))
         kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[self.sparse_]
         whole = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
         values = whole.data if self.sparse_ else whole
@@ -333,9 +333,9 @@ class Estimator(BaseEstimator, ABC):
     def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
         """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
 
-        Counts have a probability, reals a density (and a mass at exact zeros). A row that the model holds impossible, such as one
-        that differs from a column constant in training, scores minus infinity. With ``random_state=None`` the model's own
-        seed is used, so that the answer is the same every time.
+        Counts have a probability, also behind weights, reals a density (and a mass at exact zeros). A row that the model holds
+        impossible, such as one that differs from a column constant in training, scores minus infinity. With
+        ``random_state=None`` the model's own seed is used, so that the answer is the same every time.
         """
         check_is_fitted(self, "plan_")
         steps = SCORE_STEPS if steps is None else steps
@@ -344,8 +344,8 @@ class Estimator(BaseEstimator, ABC):
         matrix = self._read(X)
         validate_data(self, X, reset=False, skip_check_array=True)
         known = np.ones(matrix.shape[0], dtype=bool)
-        if self.weights_ is not None:
-            matrix, known = self.weights_.counts(sp.csr_matrix(matrix))
+        if self.scaling_ is not None:
+            matrix, known = self.scaling_.counts(sp.csr_matrix(matrix))
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
         fixed = ~np.isnan(self.constants_)
@@ -380,10 +380,10 @@ class Estimator(BaseEstimator, ABC):
         if self.denoiser_ is not None:
             learned = self.denoiser_.state_dict()
             arrays |= {f"weights/{name}": tensor.cpu().numpy() for name, tensor in learned.items()}
-        if self.weights_ is not None:
-            arrays["column_weights"] = self.weights_.weights
+        if self.scaling_ is not None:
+            arrays["scaling"] = self.scaling_.weights
         fitted = {
-            "column_weights": None if self.weights_ is None else self.weights_.described(),
+            "scaling": None if self.scaling_ is None else self.scaling_.described(),
             "plan": described,
             "dtype": self.dtype_.str,
             "sparse": self.sparse_,
@@ -415,10 +415,10 @@ class Estimator(BaseEstimator, ABC):
         fitted = described["fitted"]
         inner = {name.removeprefix("plan/"): array for name, array in arrays.items() if name.startswith("plan/")}
         plan = model._recall(fitted["plan"], inner)
-        constants, weights = arrays["constants"], fitted["column_weights"]
-        if weights is not None:
-            weights = Weights(arrays["column_weights"], **weights)
-        model._adopt(plan, constants, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device(), weights)
+        constants, scaling = arrays["constants"], fitted["scaling"]
+        if scaling is not None:
+            scaling = Scaling(arrays["scaling"], **scaling)
+        model._adopt(plan, constants, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device(), scaling)
         if model.denoiser_ is not None:
             learned = {
                 k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")

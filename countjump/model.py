@@ -11,7 +11,7 @@ import scipy.sparse as sp
 import torch
 from tqdm import tqdm
 
-from countjump import choices, domains, storage, weights
+from countjump import choices, domains, scaling, storage
 from countjump.bags import Bags
 from countjump.choices import Plan, one_of
 from countjump.data import Columns, Rows
@@ -21,9 +21,9 @@ from countjump.likelihood import bag_bound, lower_bound
 from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, Process
 from countjump.sampling import seeded
+from countjump.scaling import Scaling
 from countjump.schedules import Schedule
 from countjump.trainer import Loss, Settings, train
-from countjump.weights import Weights
 
 BALANCE_ROWS, BALANCE_UPDATES, BALANCE_UP_TO = 128, 500, 0.99
 """Of the search for the balance of a bag's composition: rows of an update, updates at most, and the quantile of the totals from
@@ -148,9 +148,9 @@ class JumpModel(Estimator):
     @property
     def choices_(self) -> dict[str, str]:
         """What "auto" chose, and why."""
-        return self.plan_.reasons | ({} if self.weights_ is None else {"weights": str(self.weights_)})
+        return self.plan_.reasons | ({} if self.scaling_ is None else {"scaling": str(self.scaling_)})
 
-    def _uncover(self, X: domains.Matrix) -> Weights | None:
+    def _uncover(self, X: domains.Matrix) -> Scaling | None:
         """Looked for in wide sparse reals of which nothing is said."""
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < choices.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
@@ -161,9 +161,11 @@ class JumpModel(Estimator):
             or (values == np.floor(values)).all()
         ):
             return None
-        found = weights.find(sp.csr_matrix(X))
+        found = scaling.find(sp.csr_matrix(X))
+        if found is not None and found.counts(sp.csr_matrix(X))[0].max() == 1:
+            return None  # the columns that are there say it all
         if found is not None and self.progress:
-            tqdm.write(f"countjump: weights = {found}")
+            tqdm.write(f"countjump: scaling = {found}")
         return found
 
     def _plan(self, X: domains.Matrix) -> tuple[Plan, np.ndarray]:
@@ -262,7 +264,7 @@ class JumpModel(Estimator):
         """A network knows better which columns of its own rows come anew, and expects too few new ones elsewhere."""
         if not isinstance(self.process_, BagJump):
             return
-        totals = rows.totals()[kept]
+        totals = (rows.filled() if self.process_.amounts else rows.totals())[kept]
         kept = kept[totals <= np.quantile(totals, BALANCE_UP_TO)]
         self.denoiser_.requires_grad_(False)
         self.process_.head.balance.requires_grad_(True)

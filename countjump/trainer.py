@@ -73,6 +73,7 @@ class _State:
     """Everything that changes while training; what a checkpoint holds."""
 
     update: int = 0
+    averaged: int = 0
     best: float = math.inf
     since_best: int = 0
     stopped: bool = False
@@ -129,12 +130,14 @@ def train(
                 nn.utils.clip_grads_with_norm_(weights, settings.clip, norm)
             optimiser.step()
             state.update += 1
-            if state.update % AVERAGE_EVERY == 0 or state.update == settings.updates:
-                decay = min(settings.ema, (1 + state.update) / (10 + state.update))
-                torch._foreach_lerp_(average, [weight.detach() for weight in weights], 1 - decay**AVERAGE_EVERY)
+            validates = state.update % validate_every == 0 or state.update == settings.updates
+            if validates or state.update - state.averaged == AVERAGE_EVERY:
+                decay = min(settings.ema, (1 + state.update) / (10 + state.update)) ** (state.update - state.averaged)
+                torch._foreach_lerp_(average, [weight.detach() for weight in weights], 1 - decay)
+                state.averaged = state.update
             state.running = number if state.update == 1 else state.running + 0.02 * (number - state.running)
             bar.update()
-            if state.update % validate_every == 0 or state.update == settings.updates:
+            if validates:
                 _validate(state, settings, validation, weights, average, best)
                 bar.set_postfix(loss=f"{state.running:.4g}", best=f"{state.best:.4g}")
             if settings.checkpoint is not None and (

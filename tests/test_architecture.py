@@ -10,7 +10,7 @@ import countjump
 ROOT = Path(countjump.__file__).parent
 
 CORE = {"schedules", "laws", "bags", "divergences", "beliefs", "processes", "domains", "networks", "trainer"}
-FACE = CORE | {"oracles", "sampling", "likelihood", "choices", "storage", "data", "weights", "_version"}
+FACE = CORE | {"oracles", "sampling", "likelihood", "choices", "storage", "data", "scaling", "_version"}
 PUBLIC = {"countjump"}
 """The public names, imported from the package itself."""
 
@@ -22,7 +22,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "divergences": set(),
     "domains": set(),
     "networks": set(),
-    "weights": set(),
+    "scaling": set(),
     "bags": {"laws"},
     "priors": set(),
     "trainer": {"atomic"},

@@ -135,14 +135,15 @@ def test_shares_are_tilted_by_how_often_a_column_is_there():
 @pytest.mark.parametrize("sets", [False, True])
 def test_a_sample_of_the_columns_stands_for_all(sets):
     """Every column with the inverse of its probability: the sum under the softmax keeps its mean."""
-    law = bag_law(sets=sets)
+    law = bag_law(sets=sets, tilted=True)
     value = law.given.valued(torch.tensor([2.0, 1.0]).double())
     whole, same = law.among(torch.arange(3), torch.ones(3), value)
     torch.testing.assert_close(whole.cross_entropy(same), law.cross_entropy(value))
     # The first row holds columns 0 and 2; column 1 is left out, or stands for two like it.
     left_out, kept = law.among(torch.tensor([0, 2]), torch.ones(2), value)
     double, _ = law.among(torch.arange(3), torch.tensor([1.0, 0.5, 1.0]), value)
-    sums = [torch.exp(each.bias + each.query @ each.table.t())[0].sum() for each in (law, left_out, double)]
+    logits = [each.bias + each.query @ each.table.t() + each.lean @ each.levels.t() for each in (law, left_out, double)]
+    sums = [each[0].exp().sum() for each in logits]
     assert float((sums[1] + sums[2]) / 2) == pytest.approx(float(sums[0]), rel=1e-5)
     assert kept.column.tolist() == [0, 1]
 

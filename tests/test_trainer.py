@@ -160,3 +160,29 @@ def test_what_is_held_is_not_trained():
     before = layer.bias.clone()
     train(layer, lambda rows, generator: layer(torch.ones(1, 3)).square().sum(), 80, settings(weight_decay=0.5))
     assert torch.equal(layer.bias, before)
+
+
+def test_what_is_validated_is_averaged_up_to_now():
+    """Also between two additions to the average; and each update has its share of it."""
+    module, seen = torch.nn.Linear(1, 1, bias=False), []
+
+    def validation() -> float:
+        seen.append(float(module.weight.detach()))
+        return -len(seen)
+
+    def loss(rows, generator):
+        return (module.weight - 5).abs().sum()
+
+    torch.nn.init.zeros_(module.weight)
+    settings = Settings(
+        updates=7,
+        batch_size=1,
+        warmup=0,
+        lr_schedule="constant",
+        learning_rate=0.1,
+        ema=0.0,
+        validations=7,
+        progress=False,
+    )
+    train(module, loss, 4, settings, validation)
+    assert seen == pytest.approx([0.1 * (k + 1) for k in range(7)], abs=1e-4)

@@ -1,7 +1,7 @@
-"""Counts behind weights: x_id = w_d n_id / size(n_i), with whole numbers n. TF-IDF, counts per million, and prices are such.
+"""Counts behind weights: x_id = w_d n_id / size(n_i), with whole n, most of them one. TF-IDF and counts per million are such.
 
 Where a matrix of reals is that, its counts are what there is to model: they, and not the reals, have the exact values that the
-data has. :func:`find` looks for w and the size; :class:`Weights` goes from reals to counts and back.
+data has. :func:`find` looks for w and the size; :class:`Scaling` goes from reals to counts and back.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ import scipy.sparse as sp
 LEAST = 2
 """Entries for every row and column that is not empty, at least: fewer could be counts by chance."""
 
-MOST_ENTRIES = 2**26
-"""Entries of a matrix that is looked at, at most."""
+MOST_ENTRIES, FIRST_ENTRIES = 2**26, 2**19
+"""Entries of a matrix that is looked at, at most, and of those of its rows that are looked at first."""
+
+_EXACT = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 4e-7}
+"""By how much of itself a number may miss a whole one, after one step of arithmetic."""
 
 _LOW = 0.3
 """Which of a row's or column's entries is taken for a count of one at first: most counts are small."""
 
 _ROUNDS, _PATIENCE = 40, 12
-_NEARLY = 0.95
-_MOST_UNITS = 64
-"""The smallest count of a row, at most."""
+_HALF, _NEARLY = 0.5, 0.95
+_FEW_UNITS, _MOST_UNITS = 16, 4096
+"""The smallest count of a column, and of a row, at most."""
 
 _SIZES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray | None]] = {
     "one": lambda counts, weighted: None,
@@ -42,10 +45,10 @@ MEANING = {
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class Scaling:
     """x_id = gain · w_d n_id / size(n_i); ``size`` is "one", "length" (Σ n), "l1" (Σ w n) or "l2" (√Σ (w n)²).
 
-    >>> per_hundred = Weights(np.full(3, 100.0), "length")
+    >>> per_hundred = Scaling(np.full(3, 100.0), "length")
     >>> per_hundred.apply(sp.csr_matrix([[1, 0, 3]])).toarray()
     array([[25.,  0., 75.]])
     >>> per_hundred.counts(sp.csr_matrix([[25.0, 0.0, 75.0], [10.0, 20.0, 70.1]]))[0].toarray()[0]
@@ -55,8 +58,7 @@ class Weights:
     weights: np.ndarray
     size: str
     gain: float = 1.0
-    tolerance: float = 1e-7
-    """By how much of itself a number may miss a whole one."""
+    tolerance: float = _EXACT[np.dtype(np.float64)]
 
     def __post_init__(self) -> None:
         if self.size not in _SIZES:
@@ -85,47 +87,48 @@ class Weights:
 
     def counts(self, X: sp.csr_matrix) -> tuple[sp.csr_matrix, np.ndarray]:
         """From reals to counts, and which rows have them. Of counts that give the same reals, the smallest."""
-        X = sp.csr_matrix(X, dtype=np.float64)
+        X = _plain(X)
         row = _rows(X)
         plain = X.data / self.weights[X.indices]
         if self.size != "one":
             plain = plain / _least(row, plain, X.shape[0])[row]
-            plain = plain * _multiple(row, plain, X.shape[0], self.tolerance)[row]
+            plain = plain * _multiple(row, plain, X.shape[0], self.tolerance, _MOST_UNITS)[row]
         counts = sp.csr_matrix((np.rint(plain), X.indices, X.indptr), shape=X.shape)
-        again = self.apply(counts)
-        wrong = np.abs(again.data - X.data) > 10 * self.tolerance * X.data
+        # Large counts are whole by chance.
+        wrong = (np.abs(self.apply(counts).data - X.data) > 10 * self.tolerance * X.data) | (
+            plain > 0.01 / self.tolerance
+        )
         return counts, np.bincount(row, wrong, minlength=X.shape[0]) == 0
 
 
-def find(X: sp.csr_matrix) -> Weights | None:
+def find(X: sp.csr_matrix) -> Scaling | None:
     """The weights by which a matrix of non-negative reals is made of counts, if it is.
 
     >>> counts = sp.csr_matrix(np.random.default_rng(0).poisson(0.8, size=(40, 8)))
-    >>> hidden = Weights(np.array([0.3, 1.7, 2.0, 0.1, 5.0, 0.9, 1.1, 3.3]), "l2")
+    >>> hidden = Scaling(np.array([0.3, 1.7, 2.0, 0.1, 5.0, 0.9, 1.1, 3.3]), "l2")
     >>> find(hidden.apply(counts)).size
     'l2'
     """
     if not 0 < X.nnz <= MOST_ENTRIES:
         return None
-    tolerance = 1e-7 if X.dtype == np.float64 else 2e-5
-    X = sp.csr_matrix(X, dtype=np.float64)
-    if (X.data == 0).any():
-        X = X.copy()
-        X.eliminate_zeros()
-    row, column = _rows(X), X.indices
-    if X.nnz < LEAST * (len(np.unique(row)) + len(np.unique(column))):
+    tolerance = _EXACT.get(X.dtype, _EXACT[np.dtype(np.float64)])
+    X = _plain(X)
+    if X.nnz > FIRST_ENTRIES:
+        some = _plain(X[np.random.default_rng(0).permutation(X.shape[0])[: X.shape[0] * FIRST_ENTRIES // X.nnz]])
+        some = some[:, np.bincount(some.indices, minlength=X.shape[1]) > LEAST]
+        if _determined(some) and not _Fit(some, tolerance).guess():
+            return None
+    if not _determined(X):
         return None
-    found = _rank_one(row, column, np.log(X.data), X.shape, tolerance)
-    if found is None:
+    fit = _Fit(X, tolerance)
+    if not (fit.guess() and fit.refine()):
         return None
-    log_weight, log_unit = found
-    weights, filled = np.exp(log_weight), np.diff(X.indptr) > 0
-    whole = np.rint(np.exp(np.log(X.data) - log_weight[column] - log_unit[row]))
-    counts = sp.csr_matrix((whole, column, X.indptr), X.shape)
+    weights, filled = np.exp(fit.weight), np.diff(X.indptr) > 0
+    counts = sp.csr_matrix((np.rint(fit.plain()), X.indices, X.indptr), X.shape)
     for size in _SIZES:
-        candidate = Weights(weights, size, 1.0, tolerance)
+        candidate = Scaling(weights, size, 1.0, tolerance)
         # What is common to all rows is the gain; rows whose counts have a common factor may differ from it.
-        gain = float(np.median((np.exp(log_unit) * candidate._sizes(counts))[filled]))
+        gain = float(np.median((np.exp(fit.unit) * candidate._sizes(counts))[filled]))
         if size in ("l1", "l2"):
             candidate = replace(candidate, gain=gain)
         elif size == "one":
@@ -137,60 +140,76 @@ def find(X: sp.csr_matrix) -> Weights | None:
     return None
 
 
-def _rank_one(
-    row: np.ndarray, column: np.ndarray, log_x: np.ndarray, shape: tuple[int, int], tolerance: float
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """ln w_d and ln u_i for which x_id/(w_d u_i) are whole numbers, if there are such.
+class _Fit:
+    """ln w_d and ln u_i for which x_id/(w_d u_i) are whole numbers, as far as they are found."""
 
-    Perhaps w is the same everywhere. If not, a count of one is common: ln w_d is a low quantile of ln x − ln u over the column,
-    and ln u_i one of ln x − ln w over the row, turn about; what then is a fraction is made whole.
-    """
-    weight, unit = np.zeros(shape[1]), np.log(_least(row, np.exp(log_x), shape[0]))
+    def __init__(self, X: sp.csr_matrix, tolerance: float) -> None:
+        self.row, self.column, self.shape, self.tolerance = _rows(X), X.indices, X.shape, tolerance
+        self.log_x = np.log(X.data)
+        self.weight, self.unit = np.zeros(X.shape[1]), np.log(_least(self.row, X.data, X.shape[0]))
 
-    def plain() -> np.ndarray:
-        return np.exp(log_x - weight[column] - unit[row])
+    def plain(self) -> np.ndarray:
+        """x_id/(w_d u_i)."""
+        return np.exp(self.log_x - self.weight[self.column] - self.unit[self.row])
 
-    def share_of_whole() -> float:
-        return float((_miss(plain()) <= 10 * tolerance).mean())
+    def whole(self) -> np.ndarray:
+        """Which of these are whole."""
+        return _miss(self.plain()) <= 10 * self.tolerance
 
-    unit -= np.log(_multiple(row, plain(), shape[0], tolerance))
-    if share_of_whole() == 1:
-        return weight, unit
-    unit = np.zeros(shape[0])
-    for attempt in range(_ROUNDS):
-        before = weight
-        weight = _quantile(column, log_x - unit[row], shape[1])
-        unit = _quantile(row, log_x - weight[column], shape[0])
-        settled = np.abs(weight - before).max() <= tolerance
-        if (settled or attempt >= _PATIENCE) and share_of_whole() < 0.5:
-            return None
-        if settled:
-            break
-    for _ in range(_PATIENCE):
-        # A row that is whole nearly everywhere has the right unit, and tells the weights of its columns; and the other way round.
-        right = _mostly(row, _miss(plain()) <= 10 * tolerance, shape[0])
-        weight[np.unique(column[right])] = 0.0
-        weight += _quantile(column[right], (log_x - unit[row])[right], shape[1])
-        weight -= np.log(_multiple(column[right], plain()[right], shape[1], tolerance))
-        right = _mostly(column, _miss(plain()) <= 10 * tolerance, shape[1])
-        unit[np.unique(row[right])] = 0.0
-        unit += _quantile(row[right], (log_x - weight[column])[right], shape[0])
-        unit -= np.log(_multiple(row[right], plain()[right], shape[0], tolerance))
-        if not 0 < share_of_whole() < 1:
-            break
-    if share_of_whole() < 1:
-        return None
-    several = np.flatnonzero((np.bincount(row, minlength=shape[0]) > 1)[row])  # a row of one entry fits any weight
-    several = several[np.argsort(column[several], kind="stable")]
-    filled, first = np.unique(column[several], return_index=True)
-    weight[filled] += (
-        np.log(np.gcd.reduceat(np.rint(plain()).astype(np.int64)[several], first)) if len(several) else 0.0
-    )
-    return weight, unit
+    def guess(self) -> bool:
+        """Whether it seems that there are such.
+
+        Perhaps w is the same everywhere. If not, a count of one is common: ln w_d is a low quantile of ln x − ln u over the
+        column, and ln u_i one of ln x − ln w over the row, turn about.
+        """
+        rows, columns = self.shape
+        self.unit -= np.log(_multiple(self.row, self.plain(), rows, self.tolerance, _FEW_UNITS))
+        if self.whole().all():
+            return True
+        self.unit = np.zeros(rows)
+        for attempt in range(_ROUNDS):
+            before = self.weight
+            self.weight = _quantile(self.column, self.log_x - self.unit[self.row], columns)
+            self.unit = _quantile(self.row, self.log_x - self.weight[self.column], rows)
+            settled = np.abs(self.weight - before).max() <= self.tolerance
+            if settled or (attempt >= _PATIENCE and self.whole().mean() < _HALF):
+                break
+        return bool(self.whole().mean() >= _HALF)
+
+    def refine(self) -> bool:
+        """Whether what is still a fraction can be made whole.
+
+        A row that is whole nearly everywhere has the right unit, and tells the weights of its columns; and the other way round.
+        """
+        rows, columns = self.shape
+        for _ in range(_PATIENCE):
+            if self.whole().all():
+                break
+            right = _mostly(self.row, self.whole(), rows)
+            self.weight[np.unique(self.column[right])] = 0.0
+            self.weight += _quantile(self.column[right], (self.log_x - self.unit[self.row])[right], columns)
+            self.weight -= np.log(
+                _multiple(self.column[right], self.plain()[right], columns, self.tolerance, _FEW_UNITS)
+            )
+            right = _mostly(self.column, self.whole(), columns)
+            self.unit[np.unique(self.row[right])] = 0.0
+            self.unit += _quantile(self.row[right], (self.log_x - self.weight[self.column])[right], rows)
+            self.unit -= np.log(_multiple(self.row[right], self.plain()[right], rows, self.tolerance, _MOST_UNITS))
+        if not self.whole().all():
+            return False
+        several = np.flatnonzero(
+            (np.bincount(self.row, minlength=rows) > 1)[self.row]
+        )  # a row of one entry fits any weight
+        several = several[np.argsort(self.column[several], kind="stable")]
+        if len(several):
+            filled, first = np.unique(self.column[several], return_index=True)
+            common = np.gcd.reduceat(np.rint(self.plain()).astype(np.int64)[several], first)
+            self.weight[filled] += np.log(common)
+        return True
 
 
 def _with_multiples(X: sp.csr_matrix, weights: np.ndarray, tolerance: float) -> np.ndarray:
-    """Weights by which every row of x/w adds up to one, where some columns' weights are off by a whole factor.
+    """Scaling by which every row of x/w adds up to one, where some columns' weights are off by a whole factor.
 
     Such a column lacks something, or has too much, in all of its rows; where it is the only such one in a row, what is lacking
     tells the factor.
@@ -213,6 +232,8 @@ def _quantile(group: np.ndarray, value: np.ndarray, groups: int) -> np.ndarray:
     """A low quantile of the values of every group, one of them; 0 where there is none."""
     count = np.bincount(group, minlength=groups)
     start = np.concatenate([[0], np.cumsum(count)[:-1]])
+    if not len(value):
+        return np.zeros(groups)
     place = np.minimum(start + (_LOW * count).astype(np.int64), len(value) - 1)
     return np.where(count > 0, value[np.lexsort((value, group))][place], 0.0)
 
@@ -230,10 +251,10 @@ def _least(group: np.ndarray, value: np.ndarray, groups: int) -> np.ndarray:
     return np.where(np.isfinite(least), least, 1.0)
 
 
-def _multiple(group: np.ndarray, value: np.ndarray, groups: int, tolerance: float) -> np.ndarray:
-    """The smallest whole number of at most 64 by which the values of a group become whole; 1 where there is none."""
+def _multiple(group: np.ndarray, value: np.ndarray, groups: int, tolerance: float, most: int) -> np.ndarray:
+    """The smallest whole number, up to ``most``, by which the values of a group become whole; 1 where there is none."""
     found = np.zeros(groups)
-    for multiple in range(1, _MOST_UNITS + 1):
+    for multiple in range(1, most + 1):
         wrong = np.bincount(group, _miss(multiple * value) > 10 * tolerance, minlength=groups)
         found[(found == 0) & (wrong == 0)] = multiple
         unsettled = (found == 0)[group]
@@ -247,6 +268,22 @@ def _miss(value: np.ndarray) -> np.ndarray:
     """By how much of themselves numbers miss whole ones."""
     whole = np.maximum(np.rint(value), 1)
     return np.abs(value / whole - 1)
+
+
+def _plain(X: sp.csr_matrix) -> sp.csr_matrix:
+    """In float64, without explicit zeros."""
+    X = sp.csr_matrix(X, dtype=np.float64)
+    if X.data.all():
+        return X
+    X = X.copy()
+    X.eliminate_zeros()
+    return X
+
+
+def _determined(X: sp.csr_matrix) -> bool:
+    """Whether there is more in a matrix than a weight for every column and a unit for every row."""
+    filled = np.count_nonzero(np.diff(X.indptr)) + len(np.unique(X.indices))
+    return X.nnz > 0 and X.nnz >= LEAST * filled
 
 
 def _rows(x: sp.csr_matrix) -> np.ndarray:

@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 from countjump import JumpModel
 from countjump.data.documents import tfidf
-from countjump.weights import Weights, find
+from countjump.scaling import Scaling, find
 
 SIZES = ("one", "length", "l1", "l2")
 
@@ -20,13 +20,13 @@ def bags(rows=300, columns=300, seed=0) -> sp.csr_matrix:
     return sp.csr_matrix([generator.multinomial(n, p) for n, p in zip(lengths, topic, strict=True)])
 
 
-def weights(columns=300, size="length") -> Weights:
-    return Weights(np.random.default_rng(1).lognormal(0, 2, columns), size)
+def weights(columns=300, size="length") -> Scaling:
+    return Scaling(np.random.default_rng(1).lognormal(0, 2, columns), size)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", SIZES)
-def test_weights_and_counts_are_found(size, dtype):
+def test_scaling_and_counts_are_found(size, dtype):
     counts = bags()
     x = weights(size=size).apply(counts).astype(dtype)
     found = find(x)
@@ -74,6 +74,45 @@ def test_reals_are_not_counts():
     assert find(sp.csr_matrix(x)) is None
 
 
+@pytest.mark.parametrize("ones", [0.3, 0.6, 0.8])
+@pytest.mark.parametrize("size", SIZES)
+def test_what_is_found_is_right_and_nothing_else_happens(size, ones):
+    """Also where too few counts are one for them to be found."""
+    rng = np.random.default_rng(3)
+    x = sp.random(400, 300, 0.05, random_state=0, format="csr")
+    x.data = np.where(rng.random(x.nnz) < ones, 1.0, rng.integers(2, 5, x.nnz))
+    x = weights(size=size).apply(x)
+    found = find(x)
+    if found is not None:
+        counts, known = found.counts(x)
+        assert known.all()
+        np.testing.assert_allclose(found.apply(counts).data, x.data)
+
+
+def test_a_row_whose_smallest_count_is_large_is_found():
+    counts = bags().toarray()
+    counts[5] = 0
+    counts[5, :4] = 67, 71, 73, 79
+    x = weights().apply(sp.csr_matrix(counts))
+    assert find(x).counts(x)[0][[5]].data.tolist() == [67, 71, 73, 79]
+
+
+def test_a_large_matrix_of_reals_is_refused_by_some_of_its_rows(monkeypatch):
+    import countjump.scaling as scaling
+
+    monkeypatch.setattr(scaling, "FIRST_ENTRIES", 4000)
+    seen, guess = [], scaling._Fit.guess
+    monkeypatch.setattr(scaling._Fit, "guess", lambda self: seen.append(self.shape[0]) or guess(self))
+    counts = bags()
+    assert counts.nnz > 8000
+    reals = sp.csr_matrix((np.random.default_rng(0).random(counts.nnz), counts.indices, counts.indptr))
+    assert find(reals) is None
+    assert len(seen) == 1
+    assert seen[0] < 150
+    assert find(weights().apply(counts)).size == "length"
+    assert seen[-1] == 300
+
+
 def test_a_row_that_is_not_of_counts_is_known():
     x = weights().apply(bags())
     x.data[:3] *= 1.01
@@ -84,7 +123,7 @@ def test_a_row_that_is_not_of_counts_is_known():
 
 def test_an_unknown_size_is_refused():
     with pytest.raises(ValueError, match="size='l7' is unknown"):
-        Weights(np.ones(2), "l7")
+        Scaling(np.ones(2), "l7")
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +135,7 @@ def fitted():
 def test_a_model_of_weighted_counts_draws_weighted_counts(fitted):
     x, model = fitted
     assert model.domain_.name == "count"
-    assert "over the row's sum" in model.choices_["weights"]
+    assert "over the row's sum" in model.choices_["scaling"]
     drawn = model.sample(200, random_state=0)
     assert drawn.dtype == x.dtype
     assert sp.issparse(drawn)
@@ -118,15 +157,15 @@ def test_a_model_of_weighted_counts_is_saved_and_scores(fitted, tmp_path):
     np.testing.assert_allclose(again.score_samples(x[:4], steps=5), model.score_samples(x[:4], steps=5))
 
 
-def test_weights_are_not_looked_for_where_the_domain_is_given(fitted):
+def test_scaling_are_not_looked_for_where_the_domain_is_given(fitted):
     x, _ = fitted
     model = JumpModel(domain="non-negative", max_updates=2, width=8, random_state=0, progress=False).fit(x)
-    assert model.weights_ is None
+    assert model.scaling_ is None
     assert model.domain_.name == "non-negative"
 
 
 def test_dense_weighted_counts_come_back_dense(fitted):
     x, _ = fitted
     model = JumpModel(max_updates=2, width=8, random_state=0, progress=False).fit(x.toarray())
-    assert model.weights_ is not None
+    assert model.scaling_ is not None
     assert isinstance(model.sample(3, random_state=0), np.ndarray)
