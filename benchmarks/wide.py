@@ -2,7 +2,7 @@
 
     python benchmarks/wide.py memory --rows 2000000          # 100 updates on 2,000,000 × 30,000 with 50 non-zeros a row
     python benchmarks/wide.py growth                          # the default: time and memory per update, 5,000 to 500,000 columns
-    python benchmarks/wide.py zeros --data DIR                # what a subsample of the softmax's columns would cost in variance
+    python benchmarks/wide.py zeros --data DIR                # what the sample of the softmax's columns costs in variance
     python benchmarks/wide.py speed --data DIR                # 20 Newsgroups, beside algorithms 1 and 2 as they are written
 
 Every measurement of memory is made in a process of its own. Both sides of a ratio may use the same threads, and are timed in turns.
@@ -193,26 +193,32 @@ def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, 
 
 
 def zeros(data: Path | None, updates: int) -> None:
-    """How well a row's softmax would be normalised by a sample of m columns: the relative standard deviation of its sum.
+    """How well a row's softmax is normalised in training: the relative standard deviation of the sum under the logarithm.
 
-    Columns drawn with probabilities q give an unbiased Σ w_d/q_d, with relative variance (Σ p_d²/q_d − 1)/m, p being the softmax.
+    The columns of the batch are certain; another is included with probability q_d, and stands for 1/q_d. The sum then has the
+    right mean, and the relative variance Σ p_d² (1 − q_d)/q_d over the columns that are not certain, p being the softmax.
     """
     X = load("20news-bow", data).x
     model = JumpModel(max_updates=updates, random_state=0, progress=False).fit(X)
-    process, shares = model.process_, np.asarray(X.mean(axis=0)).ravel()
-    shares = torch.from_numpy(shares[np.isnan(model.constants_)] / shares.sum())
-    x = Bags.from_csr(X[:512][:, np.isnan(model.constants_)])
-    print("| α_t | columns sampled | uniformly | by their share of the data |", "|---|---|---|---|", sep="\n")
+    process, inclusion = model.process_, model.process_.head.inclusion.double()
+    x = Bags.from_csr(X[:128][:, np.isnan(model.constants_)])
+    certain = torch.zeros_like(inclusion, dtype=torch.bool).index_fill_(0, x.column, True)
+    print("| α_t | certain | sampled, of the others | median over rows | largest |", "|---|---|---|---|---|", sep="\n")
     for alpha in (0.01, 0.1, 0.5):
         t = torch.tensor([process.schedule.time(alpha)], dtype=torch.float64)
         z = process.corrupt(x, t[None], torch.Generator().manual_seed(0))
         with torch.no_grad():
             law = model.denoiser_(z, t, torch.zeros(len(z), dtype=torch.long)).missing
             p2 = torch.addmm(law.bias, law.query, law.table.t()).double().softmax(-1) ** 2
-        spread = [(p2.sum(-1) * p2.shape[1] - 1).clamp(min=0), ((p2 / shares).sum(-1) - 1).clamp(min=0)]
-        for sampled in (256, 1024, 4096):
-            uniform, by_share = (float((each / sampled).sqrt().median()) for each in spread)
-            print(f"| {alpha} | {sampled:,} of {p2.shape[1]:,} | {uniform:.2f} | {by_share:.2f} |", flush=True)
+        for factor in (0.25, 1, 4):
+            q = (factor * inclusion).clamp(max=1)
+            spread = (p2 * torch.where(certain, 0.0, (1 - q) / q)).sum(-1).sqrt()
+            sampled, others = float(q[~certain].sum()), int((~certain).sum())
+            median, largest = float(spread.median()), float(spread.max())
+            print(
+                f"| {alpha} | {int(certain.sum()):,} | {sampled:,.0f} of {others:,} | {median:.3f} | {largest:.3f} |",
+                flush=True,
+            )
 
 
 def main(argv: Sequence[str] | None = None) -> int:
