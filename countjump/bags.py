@@ -193,7 +193,7 @@ class BagLaw:
     """
 
     total: Any
-    """A CountLaw; None in training, where the composition alone is learned."""
+    """A CountLaw; None where the composition alone matters, as in training."""
     query: Tensor
     echo: Tensor
     given: Bags
@@ -213,7 +213,7 @@ class BagLaw:
         """The laws of the rows ``index``."""
         return replace(
             self,
-            total=self.total.rows(index),
+            total=None if self.total is None else self.total.rows(index),
             given=self.given.rows(index),
             tilt=None if self.tilt is None else self.tilt[index],
             lean=None if self.lean is None else self.lean[index],
@@ -319,9 +319,10 @@ class BagLaw:
         needed, kind = torch.unique(index[here], return_inverse=True)
         keys, columns = [here[:0]], self.shape[1]
         whole = Bags.empty(len(index), columns, self.query.device)
+        composition = replace(self, total=None)
         for start in range(0, len(needed), CHUNK):
             mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
-            weights = self.rows(needed[start : start + CHUNK])._weights()
+            weights = composition.rows(needed[start : start + CHUNK])._weights()
             row, owed, kinds = here[mine], units[here[mine]], kind[mine] - start
             many = owed > (columns if self.calling is not None else torch.inf)
             if many.any():
