@@ -104,8 +104,9 @@ class Scaling:
 def find(X: sp.csr_matrix) -> Scaling | None:
     """The weights by which a matrix of non-negative reals is made of counts, if it is.
 
-    >>> counts = sp.csr_matrix(np.random.default_rng(0).poisson(0.8, size=(40, 8)))
-    >>> hidden = Scaling(np.array([0.3, 1.7, 2.0, 0.1, 5.0, 0.9, 1.1, 3.3]), "l2")
+    >>> rng = np.random.default_rng(0)
+    >>> counts = sp.csr_matrix(rng.poisson(0.3, size=(200, 30)))
+    >>> hidden = Scaling(rng.lognormal(size=30), "l2")
     >>> find(hidden.apply(counts)).size
     'l2'
     """
