@@ -135,7 +135,9 @@ def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
                     label = LABELS[method]
                     ax.bar(left, value - base, 0.9 * width, base, align="edge", color=COLOURS[method], label=label)
                     top = (left + 0.45 * width, max(value, base))
-                    number = ax.annotate(f"{round(value, 2) + 0.0:.2f}", top, (0, 2), textcoords="offset points", ha="center")
+                    number = ax.annotate(
+                        f"{round(value, 2) + 0.0:.2f}", top, (0, 2), textcoords="offset points", ha="center"
+                    )
                     number.set(fontsize=7.5, color=INK, zorder=5)
                     number.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.2})
             ax.hlines(values["floor"], place - 0.44, place + 0.44, color=REAL, linestyle="--", label="fresh real rows")
