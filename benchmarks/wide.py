@@ -156,8 +156,10 @@ def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, 
     model = JumpModel(max_updates=updates, random_state=0, progress=False)
     mine_fit = seconds(lambda: model.fit(X))
     say("timing sampling")
-    blocks = {seconds(lambda b=b: naive.sample(min(b, rows), b, steps=2)) / min(b, rows): b for b in BLOCKS}
-    block = blocks[min(blocks)]
+    block = min(
+        BLOCKS,
+        key=lambda b: min(seconds(lambda: naive.sample(min(b, rows), b, steps=2)) for _ in range(3)) / min(b, rows),
+    )
     got = {}
     sampled = medians(
         lambda: got.update(naive=naive.sample(rows, block)),
