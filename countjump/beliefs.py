@@ -360,7 +360,7 @@ class BagHead(Head):
         _constants(
             self,
             inclusion=(SAMPLED * (shares + 1 / self.columns) / 2).clamp(max=1).float(),
-            levels=_powers(shares.log(), shares, LEVELS).float(),
+            levels=_powers(shares.log(), shares, LEVELS).clamp(-5, 5).float(),
         )
         if amounts is None:
             self.calling = nn.Parameter(torch.zeros(self.columns, 2))
@@ -402,8 +402,9 @@ class BagHead(Head):
             lean, *others = (self._when(alpha) @ self.balance).split(self.balanced, 1)
             if calling is not None:
                 more, factor, power, again, tilt = others
-                odds, power = odds + more, power.exp()
-                gain, calling = torch.cat([gain * factor.exp(), again], 1), torch.cat([calling, self.levels], 1)
+                odds, power, tilt = odds + more, _soft(power, 1).exp(), _soft(tilt, 6)
+                gain = torch.cat([gain * _soft(factor, 2).exp(), _soft(again, 2)], 1)
+                calling = torch.cat([calling, self.levels], 1)
         echo = torch.cat([_soft(odds, 12), shift, power, gain], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)

@@ -26,8 +26,8 @@ from countjump.schedules import Schedule
 from countjump.trainer import Loss, Settings, train
 
 BALANCE_ROWS, BALANCE_UPDATES, BALANCE_UP_TO = 128, 500, 0.99
-"""Of the search for the balance of a bag's composition: rows of an update, updates at most, and the quantile of the totals from
-which on rows are left out, since a few huge ones would decide alone."""
+"""Of the search for the balance of a bag's composition: rows of an update, updates at most (and two for every row: a few
+rows tell little), and the quantile of the totals from which on rows are left out, since a few huge ones would decide alone."""
 
 TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000
 """Of the training of the belief about a bag's total: rows of an update, updates at most, draws of a validation at least."""
@@ -272,7 +272,7 @@ class JumpModel(Estimator):
             self.denoiser_,
             lambda index, generator: loss(kept[index], generator),
             len(kept),
-            self._settings("balance", min(updates, BALANCE_UPDATES), BALANCE_ROWS, 0.03),
+            self._settings("balance", min(updates, BALANCE_UPDATES, 2 * len(kept)), BALANCE_ROWS, 0.03),
         )
         self.denoiser_.requires_grad_(False)
 

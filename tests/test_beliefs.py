@@ -202,3 +202,20 @@ def test_the_loss_of_a_bag_is_its_compositions():
     total = belief.missing.total.log_prob(missing.totals()[:, None]).squeeze(1)
     expected = (total + coefficient - belief.missing.log_prob(missing)) / head.tokens
     torch.testing.assert_close(head.negative_log_likelihood(belief, missing), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [-50.0, 50.0])
+@pytest.mark.parametrize("name", ["bag", "set"])
+def test_any_balance_gives_finite_shares_and_gradients(name, size):
+    """A search on few rows may go far."""
+    head, z = heads()[name].eval(), state(name)
+    head.balance.data.fill_(size)
+    head.balance.requires_grad_(True)
+    for alpha in (1e-6, 0.5, 1.0):
+        belief = head(torch.randn(len(z), head.outputs), z, torch.full((len(z), 1), alpha).double())
+        missing = z.valued(1 - z.value) if name == "set" else z
+        loss = belief.missing.cross_entropy(missing).sum()
+        assert loss.isfinite()
+        assert torch.autograd.grad(loss, head.balance)[0].isfinite().all()
+        with torch.no_grad():
+            assert belief.missing._weights().isfinite().all()

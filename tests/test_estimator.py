@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex
-from countjump.bags import Bags
+from countjump.bags import CLASSES, Bags
 from countjump.priors import directions
 from countjump.trainer import CheckpointError
 
@@ -767,8 +767,8 @@ def test_the_balance_of_new_and_known_columns_is_found_on_rows_held_out(tmp_path
         for place in (
             0,
             model.process_.head.balanced[0],
-            -1,
-        ):  # the frequent columns, the odds of joining, columns there often
+            -CLASSES,
+        ):  # frequent columns, the odds of joining, new columns
             for shift in (-1, 2):
                 balance[0, place] += shift
                 assert ours < surprise()
