@@ -47,8 +47,19 @@ _ROUNDS = 100
 
 
 @dataclass(frozen=True, eq=False)
+class Sample:
+    """Some ``columns`` (C,) of many, each included with probability ``inclusion`` (C,), and their vectors ``table`` (C, H)."""
+
+    columns: Tensor
+    inclusion: Tensor
+    table: Tensor
+
+
+@dataclass(frozen=True, eq=False)
 class Bags:
     """Sparse rows: ``value`` i lies at (``row`` i, ``column`` i), the rows ascending. A value may be zero.
+
+    In training the columns may be a ``sample``, and are numbered as they stand there.
 
     >>> bags = Bags.from_dense(torch.tensor([[0.0, 2.0], [1.0, 0.0]]))
     >>> bags.value, bags.totals(), bags.rows(torch.tensor([1, 1])).dense()
@@ -59,6 +70,7 @@ class Bags:
     column: Tensor
     value: Tensor
     shape: tuple[int, int]
+    sample: Sample | None = None
 
     @classmethod
     def empty(cls, rows: int, columns: int, device: torch.device | str = "cpu") -> Bags:
@@ -101,6 +113,11 @@ class Bags:
         """On another device."""
         return Bags(self.row.to(device), self.column.to(device), self.value.to(device), self.shape)
 
+    @property
+    def names(self) -> Tensor:
+        """The number of every entry's column among all."""
+        return self.column if self.sample is None else self.sample.columns[self.column]
+
     def valued(self, value: Tensor) -> Bags:
         """Other values at the same places."""
         return replace(self, value=value)
@@ -115,7 +132,7 @@ class Bags:
 
     def where(self, keep: Tensor) -> Bags:
         """The entries at which ``keep`` is true."""
-        return Bags(self.row[keep], self.column[keep], self.value[keep], self.shape)
+        return replace(self, row=self.row[keep], column=self.column[keep], value=self.value[keep])
 
     def nonzero(self) -> Bags:
         """Without the zeros."""
@@ -132,7 +149,7 @@ class Bags:
         ends = lengths.cumsum(0)
         row = torch.repeat_interleave(torch.arange(len(index), device=self.device), lengths)
         place = torch.arange(len(row), device=self.device) + (starts[index] - (ends - lengths))[row]
-        return Bags(row, self.column[place], self.value[place], (len(index), self.shape[1]))
+        return Bags(row, self.column[place], self.value[place], (len(index), self.shape[1]), self.sample)
 
     def at(self, places: Bags) -> Tensor:
         """The values at the places of another, zero where there is none."""
@@ -183,13 +200,13 @@ class BagLaw:
     """A total by any count law (B, 1), whose units fall on the columns by a mixture of two compositions: anew, by
     softmax(bias_d + table_d · query), or, with probability π, where units lie already, by (z_d − δ_d)^ρ exp(g · c_d) over its sum.
 
-    ``query`` (B, H) and ``echo`` (B, 3 + G), the log-odds of π, what is added to the log-odds of the discounts δ, ρ, and g, are
-    the network's; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That a unit calls for its like is added
-    and not multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does not run away. ``lean`` (B, L) times
-    ``levels`` (D, L) is added to the logits, and ``tilt`` (B, 8) to the logarithms of the shares of columns that are there 0, 1,
-    2, ... times, before they add up to one again. Without ``calling`` the rows are sets, ``echo`` has no part, and a column that is
-    there does not come again. Thinned, the total is thinned and the composition stays. A total is cut at ``limit`` (B,): shares
-    cannot explode, the total can.
+    ``query`` (B, H) and ``echo`` (B, 2 + G), the log-odds of π, what is added to the log-odds of the discounts δ, and g, are
+    the network's; ``power`` (B, 1) is ρ, or one; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That
+    a unit calls for its like is added and not multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does
+    not run away. ``lean`` (B, L) times ``levels`` (D, L) is added to the logits, and ``tilt`` (B, 8) to the logarithms of the
+    shares of columns that are there 0, 1, 2, ... times, before they add up to one again. Without ``calling`` the rows are sets,
+    ``echo`` has no part, and a column that is there does not come again. Thinned, the total is thinned and the composition
+    stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
     """
 
     total: Any
@@ -201,6 +218,7 @@ class BagLaw:
     bias: Tensor
     calling: Tensor | None
     limit: Tensor
+    power: Tensor | None = None
     tilt: Tensor | None = None
     lean: Tensor | None = None
     levels: Tensor | None = None
@@ -215,9 +233,8 @@ class BagLaw:
             self,
             total=None if self.total is None else self.total.rows(index),
             given=self.given.rows(index),
-            tilt=None if self.tilt is None else self.tilt[index],
-            lean=None if self.lean is None else self.lean[index],
             **{name: getattr(self, name)[index] for name in ("query", "echo", "limit")},
+            **{name: each[index] for name in ("power", "tilt", "lean") if (each := getattr(self, name)) is not None},
         )
 
     def shares(self) -> Tensor:
@@ -242,10 +259,12 @@ class BagLaw:
         """π (B, 1), zero where nothing lies yet, and of what is given every entry's share (N,) of it."""
         z = self.given
         assert self.calling is not None
-        odds, shift, power = self.echo[:, :3].unbind(1)
+        odds, shift = self.echo[:, :2].unbind(1)
         discount, calling = self.calling[z.column].split([1, self.calling.shape[1] - 1], 1)
         units = (z.value.to(self.query.dtype) - (discount[:, 0] + shift[z.row]).sigmoid()).clamp(min=0)
-        weight = units ** power[z.row] * (self.echo[z.row, 3:] * calling).sum(1).exp()
+        if self.power is not None:
+            units = units ** self.power[z.row, 0]
+        weight = units * (self.echo[z.row, 2:] * calling).sum(1).exp()
         whole = z.per_row(weight)
         repeated = torch.where(whole > _TINY, odds.sigmoid(), 0.0)[:, None]
         return repeated, weight / whole.clamp(min=_TINY)[z.row]
@@ -286,23 +305,6 @@ class BagLaw:
         log_share = torch.log1p(-repeated) + log_share
         joined = torch.logaddexp(log_share, (repeated * share).clamp(min=_TINY).log())
         return torch.where(share > 0, joined, log_share)
-
-    def among(self, columns: Tensor, inclusion: Tensor, value: Bags) -> tuple[BagLaw, Bags]:
-        """The composition, and a ``value`` at the places of what is given, on some ``columns`` (C,) only, theirs among them.
-
-        Each column is included with probability ``inclusion`` (C,) and stands for those like it that are not, so that the sum
-        under the softmax has the right mean (Horvitz and Thompson, 1952).
-        """
-        value = Bags(value.row, torch.searchsorted(columns, value.column), value.value, (len(value), len(columns)))
-        law = replace(
-            self,
-            given=value.valued(self.given.value),
-            table=self.table.index_select(0, columns),
-            bias=self.bias.index_select(0, columns) - inclusion.log(),
-            calling=None if self.calling is None else self.calling.index_select(0, columns),
-            levels=None if self.levels is None else self.levels.index_select(0, columns),
-        )
-        return law, value
 
     def sample(self, generator: torch.Generator | None = None) -> Bags:
         """Draw every row."""
@@ -484,7 +486,7 @@ class Amounts:
 
     def _entries(self) -> tuple[Tensor, Tensor]:
         """Logits (N, K) of the Gammas and the log-mean (N,) of the first of every entry, without the row's factor."""
-        row, column = self.places.row, self.places.column
+        row, column = self.places.row, self.places.names
         correction = (self.query[row] * self.table[column]).sum(-1)
         size = self.size[column] + _MOST * torch.tanh(correction / _MOST)
         return (self.level_weights[row] + self.column_weights[column]).double(), size.double()

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from countjump.bags import CLASSES, Amounts, BagLaw, Bags
+from countjump.bags import CLASSES, Amounts, BagLaw, Bags, Sample
 from countjump.laws import (
     Binomial,
     DirichletMixture,
@@ -354,8 +354,8 @@ class BagHead(Head):
         self.total, self.amounts, self.width = total, amounts, width
         self.columns = len(shares)
         self.tokens = min(max(float(total.prior.mean.sum()), 1.0), TOKENS)
-        self.embedding = nn.Parameter(torch.randn(self.columns, width) * 0.1)
-        self.table = nn.Parameter(torch.randn(self.columns, width) / width**0.5)
+        self.table = nn.Embedding(self.columns, width, sparse=True)
+        nn.init.normal_(self.table.weight, std=width**-0.5)
         self.bias = nn.Parameter(shares.log().float())
         _constants(
             self,
@@ -375,17 +375,16 @@ class BagHead(Head):
         self.outputs = width + 3 + (0 if amounts is None else amounts.outputs)
 
     @torch.no_grad()
-    def start(self, seen: Tensor, rise: Tensor) -> None:
+    def start(self, rise: Tensor) -> None:
         """Begin with known directions (D, K ≤ H) in which rows differ, see :func:`countjump.priors.directions`."""
-        known = seen.shape[1]
-        self.table.mul_(0.1)
-        self.embedding[:, :known], self.table[:, :known] = seen, rise
+        self.table.weight.mul_(0.1)
+        self.table.weight[:, : rise.shape[1]] = rise
 
     def features(self, z: Bags, alpha: Tensor) -> Tensor:
-        """Σ_d ln(1 + z_d) · embedding_d, and the total's features."""
-        seen = nn.functional.embedding_bag(
-            z.column, self.embedding, z.starts(), mode="sum", per_sample_weights=z.value.float().log1p()
-        )
+        """Σ_d ln(1 + z_d) · table_d, and the total's features."""
+        table = self.table.weight if z.sample is None else z.sample.table
+        amount = z.value.float().log1p()
+        seen = nn.functional.embedding_bag(z.column, table, z.starts(), mode="sum", per_sample_weights=amount)
         return torch.cat([seen, self.total.features(z.totals()[:, None], alpha)], -1)
 
     def forward(self, output: Tensor, z: Bags, alpha: Tensor) -> Belief:
@@ -396,20 +395,51 @@ class BagHead(Head):
         total = None if learning else self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
         odds, gain, shift = echo[:, :1] - 1, _soft(echo[:, 1:2], 2).exp(), _soft(echo[:, 2:], 12)
-        power, tilt, lean = torch.ones_like(gain), None, None
-        calling = None if sets else torch.cat([self.calling[:, 1:] - 1, _soft(self.calling[:, :1], 4)], 1)
+        power, tilt, lean = None, None, None
+        table, bias, calling, levels = self._columns(z.sample)
         if self.balance.requires_grad or bool(self.balance.any()):
             lean, *others = (self._when(alpha) @ self.balance).split(self.balanced, 1)
             if calling is not None:
                 more, factor, power, again, tilt = others
                 odds, power, tilt = odds + more, _soft(power, 1).exp(), _soft(tilt, 6)
                 gain = torch.cat([gain * _soft(factor, 2).exp(), _soft(again, 2)], 1)
-                calling = torch.cat([calling, self.levels], 1)
-        echo = torch.cat([_soft(odds, 12), shift, power, gain], 1)
+                calling = torch.cat([calling, levels], 1)
+        echo = torch.cat([_soft(odds, 12), shift, gain], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
-        missing = BagLaw(total, query, echo, z, self.table, self.bias, calling, limit, tilt, lean, self.levels)
+        missing = BagLaw(total, query, echo, z, table, bias, calling, limit, power, tilt, lean, levels)
         return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
+
+    def narrow(self, x: Bags, generator: torch.Generator) -> Bags:
+        """On its own columns and a sample of the others, where a gradient is wanted and columns are many."""
+        if not (self.table.weight.requires_grad and torch.is_grad_enabled()):
+            return x
+        chosen = torch.rand(self.columns, generator=generator, device=x.device) < self.inclusion
+        chosen = chosen.index_fill_(0, x.column, True)
+        columns = chosen.nonzero().squeeze(1)
+        if len(columns) > MOST_SAMPLED * self.columns:
+            return x
+        inclusion = self.inclusion.index_fill(0, x.column, 1.0)[columns]
+        place = (chosen.cumsum(0) - 1)[x.column]
+        return Bags(x.row, place, x.value, (len(x), len(columns)), Sample(columns, inclusion, self.table(columns)))
+
+    def _columns(self, sample: Sample | None) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
+        """Of every column its row of the table, its bias, how it calls for itself, and its levels.
+
+        A column of a sample stands for those like it that are not included, so that the sum under the softmax has the right mean
+        (Horvitz and Thompson, 1952).
+        """
+        table: Tensor = self.table.weight
+        bias: Tensor = self.bias
+        levels = self.levels
+        calling: Tensor | None = self.calling if self.amounts is None else None
+        if sample is not None:
+            table, levels = sample.table, levels[sample.columns]
+            bias = bias[sample.columns] - sample.inclusion.log()
+            calling = None if calling is None else calling[sample.columns]
+        if calling is not None:
+            calling = torch.cat([calling[:, 1:] - 1, _soft(calling[:, :1], 4)], 1)
+        return table, bias, calling, levels
 
     def missing_total(self, there: Tensor, alpha: Tensor) -> Mixture:
         """The law of what is missing of the totals of which ``there`` (B, 1) is left.
@@ -423,21 +453,13 @@ class BagHead(Head):
         """1, ln α, √α and α, (B, 4)."""
         return torch.cat([torch.ones_like(alpha), alpha.clamp(min=1e-6).log() / 4, alpha.sqrt(), alpha], 1).float()
 
-    def negative_log_likelihood(
-        self, belief: Belief, missing: Bags, generator: torch.Generator | None = None
-    ) -> Tensor:
+    def negative_log_likelihood(self, belief: Belief, missing: Bags) -> Tensor:
         """The composition's, per expected unit or per fifty: the total's belief is learned apart.
 
-        Where a gradient is wanted and columns are many, it is worked out on those of the batch and a sample of the others.
+        Of rows with more units the weight grows with the root of their number alone: a few huge ones would teach all the others.
         """
-        law = belief.missing
-        if generator is not None and law.table.requires_grad and torch.is_grad_enabled():
-            here = torch.rand(self.columns, generator=generator, device=law.query.device) < self.inclusion
-            inclusion = self.inclusion.index_fill(0, missing.column, 1.0)
-            columns = here.index_fill(0, missing.column, True).nonzero().squeeze(1)
-            if len(columns) < MOST_SAMPLED * self.columns:
-                law, missing = law.among(columns, inclusion[columns], missing)
-        return law.cross_entropy(missing) / self.tokens
+        whole = missing.totals() + belief.missing.given.totals()
+        return belief.missing.cross_entropy(missing) / (self.tokens * whole.clamp(min=self.tokens)).sqrt()
 
 
 class AmountHead(nn.Module):

@@ -369,7 +369,7 @@ def point(process: BagJump, rows: Rows, some: np.ndarray) -> None:
     units = process.units(rows.bags(some)).csr()
     count = min(process.head.width, DIRECTION_ENTRIES // rows.columns, min(units.shape) - 1)
     if count > 0:
-        process.head.start(*(torch.from_numpy(table).float() for table in directions(units, count)))
+        process.head.start(torch.from_numpy(directions(units, count)).float())
 
 
 def _encoding(plan: Plan) -> Encoding:

@@ -31,7 +31,7 @@ from countjump.trainer import Loss, Settings, train
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
 
-BAG_DECAY = 0.3
+BAG_DECAY = 1.0
 """The decay of the weights of wide models: they have more of them than rows have taught."""
 
 SCORE_STEPS = 100
@@ -221,7 +221,7 @@ class Estimator(BaseEstimator, ABC):
         self._prepare(rows, training, kept, updates)
 
         def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
-            x = self._batch(rows, index)
+            x = process.narrow(self._batch(rows, index), generator)
             times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
             # Rows arrive in strata: a random start gives every time a fair share of each.
             start = torch.randint(len(times), (1,), device=device, generator=generator)
@@ -464,9 +464,9 @@ def default_batch_size(rows: Rows) -> int:
 
 
 def default_updates(rows: Rows) -> int:
-    """The length of training from the data's size: a tenth of the entries, within bounds; sixty epochs of wide rows."""
+    """The length of training from the data's size: a tenth of the entries, within bounds; eighty epochs of wide rows."""
     if rows.columns >= choices.WIDE:
-        return int(np.clip(60 * rows.count / default_batch_size(rows), 4000, 8000))
+        return int(np.clip(80 * rows.count / default_batch_size(rows), 4000, 12_000))
     return int(np.clip(rows.count * rows.columns / 10, 1000, 2000 if rows.columns == 1 else 3000))
 
 

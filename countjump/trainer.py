@@ -23,9 +23,11 @@ from torch import Tensor, nn
 from tqdm import tqdm
 
 from countjump.atomic import write_atomically
+from countjump.optimiser import RowAdam
 
-AVERAGE_EVERY = 4
-"""Updates from one addition to the moving average to the next: to add every one costs as much as half an update of AdamW."""
+AVERAGE_EVERY = 16
+"""Updates from one addition to the moving average to the next, at most: each passes over all weights. At first, when the average
+looks back on few updates, they are fewer, one more for every hundred that are made."""
 
 Loss = Callable[[np.ndarray, torch.Generator], Tensor]
 
@@ -95,15 +97,10 @@ def train(
     names, weights = zip(*learned, strict=True)
     average = [weight.detach().clone() for weight in weights]
     best = [weight.clone() for weight in average]
-    # What decays is matrices: a bias has nothing to be small for.
-    groups = [
-        {"params": [weight for weight in weights if weight.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
-    ]
-    optimiser = torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)
+    optimisers = _optimisers(module, weights, settings)
     state = _State()
     if settings.checkpoint is not None and settings.checkpoint.exists():
-        state = _resume(settings.checkpoint, fingerprint, names, weights, average, best, optimiser)
+        state = _resume(settings.checkpoint, fingerprint, names, weights, average, best, optimisers)
     device = weights[0].device
     validate_every = max(settings.updates // settings.validations, 1)
     order = _Order(rows, settings.batch_size, settings.seed, strata)
@@ -115,23 +112,27 @@ def train(
         while state.update < settings.updates and not state.stopped:
             generator = torch.Generator(device=device)
             generator.manual_seed(int(np.random.SeedSequence([settings.seed, state.update]).generate_state(1)[0]))
-            for group in optimiser.param_groups:
-                group["lr"] = settings.rate(state.update)
             value = loss(order.batch(state.update), generator)
-            optimiser.zero_grad(set_to_none=True)
+            for weight in weights:
+                weight.grad = None
             value.backward()
-            norm = nn.utils.get_total_norm([weight.grad for weight in weights if weight.grad is not None])
+            given = [weight.grad for weight in weights if weight.grad is not None]
+            gradients = [gradient._values() if gradient.is_sparse else gradient for gradient in given]
+            norm = nn.utils.get_total_norm(gradients)
             number = float(value.detach())
             if not (math.isfinite(number) and math.isfinite(float(norm))):
                 raise FloatingPointError(
                     f"the loss of update {state.update} is {number}: lower learning_rate, or report this with the data"
                 )
             if norm > settings.clip:
-                nn.utils.clip_grads_with_norm_(weights, settings.clip, norm)
-            optimiser.step()
+                torch._foreach_mul_(gradients, settings.clip / norm)
+            for optimiser in optimisers:
+                for group in optimiser.param_groups:
+                    group["lr"] = settings.rate(state.update)
+                optimiser.step()
             state.update += 1
             validates = state.update % validate_every == 0 or state.update == settings.updates
-            if validates or state.update - state.averaged == AVERAGE_EVERY:
+            if validates or state.update - state.averaged >= min(AVERAGE_EVERY, 1 + state.update // 100):
                 decay = min(settings.ema, (1 + state.update) / (10 + state.update)) ** (state.update - state.averaged)
                 torch._foreach_lerp_(average, [weight.detach() for weight in weights], 1 - decay)
                 state.averaged = state.update
@@ -143,9 +144,25 @@ def train(
             if settings.checkpoint is not None and (
                 state.update % settings.checkpoint_every == 0 or state.update == settings.updates or state.stopped
             ):
-                _save(settings.checkpoint, fingerprint, state, names, weights, average, best, optimiser)
+                _save(settings.checkpoint, fingerprint, state, names, weights, average, best, optimisers)
     _assign(weights, average if validation is None else best)
     return state.history
+
+
+def _optimisers(module: nn.Module, weights: tuple[Tensor, ...], settings: Settings) -> list[torch.optim.Optimizer]:
+    """AdamW, and for tables with sparse gradients :class:`countjump.optimiser.RowAdam`."""
+    tables = {part.weight for part in module.modules() if isinstance(part, nn.Embedding) and part.sparse}
+    by_row = [weight for weight in weights if weight in tables]
+    # What decays is matrices: a bias has nothing to be small for.
+    matrices = [weight for weight in weights if weight not in tables and weight.ndim > 1]
+    groups = [
+        {"params": matrices, "weight_decay": settings.weight_decay},
+        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
+    ]
+    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)]
+    if by_row:
+        optimisers.append(RowAdam(by_row, lr=settings.learning_rate, weight_decay=settings.weight_decay))
+    return optimisers
 
 
 class _Order:
@@ -201,6 +218,13 @@ def _assign(weights: tuple[Tensor, ...], values: list[Tensor]) -> None:
     torch._foreach_copy_(list(weights), values)
 
 
+def _of(optimisers: list[torch.optim.Optimizer], weight: Tensor) -> torch.optim.Optimizer:
+    """The one that moves a weight."""
+    return next(
+        each for each in optimisers if any(weight is its for group in each.param_groups for its in group["params"])
+    )
+
+
 def _save(
     path: Path,
     fingerprint: str,
@@ -209,13 +233,11 @@ def _save(
     weights: tuple[Tensor, ...],
     average: list[Tensor],
     best: list[Tensor],
-    optimiser: torch.optim.Optimizer,
+    optimisers: list[torch.optim.Optimizer],
 ) -> None:
     tensors: dict[str, Tensor] = {}
     for name, weight, mean, good in zip(names, weights, average, best, strict=True):
-        moments = optimiser.state[weight]
-        parts = {"weight": weight.detach(), "average": mean, "best": good}
-        parts |= {key: moments[key] for key in ("step", "exp_avg", "exp_avg_sq")}
+        parts = {"weight": weight.detach(), "average": mean, "best": good} | _of(optimisers, weight).state[weight]
         tensors |= {f"{part}/{name}": tensor.cpu().contiguous() for part, tensor in parts.items()}
     described = {"fingerprint": fingerprint, "state": json.dumps(vars(state))}
     write_atomically(path, save(tensors, metadata=described))
@@ -228,7 +250,7 @@ def _resume(
     weights: tuple[Tensor, ...],
     average: list[Tensor],
     best: list[Tensor],
-    optimiser: torch.optim.Optimizer,
+    optimisers: list[torch.optim.Optimizer],
 ) -> _State:
     advice = f"delete {path} or choose another checkpoint_dir"
     try:
@@ -236,10 +258,14 @@ def _resume(
             described: dict[str, Any] = file.metadata() or {}
             if described.get("fingerprint") != fingerprint:
                 raise CheckpointError(f"the checkpoint {path} is of another fit (data or settings differ): {advice}")
+            parts: dict[str, dict[str, Tensor]] = {name: {} for name in names}
+            for key in file.keys():  # noqa: SIM118
+                part, _, name = key.partition("/")
+                parts[name][part] = file.get_tensor(key)
             for name, weight, mean, good in zip(names, weights, average, best, strict=True):
-                _assign((weight, mean, good), [file.get_tensor(f"{p}/{name}") for p in ("weight", "average", "best")])
-                moments = {key: file.get_tensor(f"{key}/{name}") for key in ("step", "exp_avg", "exp_avg_sq")}
-                optimiser.state[weight] = {key: tensor.to(weight.device) for key, tensor in moments.items()}
+                _assign((weight, mean, good), [parts[name].pop(part) for part in ("weight", "average", "best")])
+                moments = {part: tensor.to(weight.device) for part, tensor in parts[name].items()}
+                _of(optimisers, weight).state[weight] = moments
             return _State(**json.loads(described["state"]))
     except (SafetensorError, KeyError) as error:
         raise CheckpointError(f"the checkpoint {path} is damaged ({error}): {advice}") from error

@@ -9,7 +9,18 @@ import countjump
 
 ROOT = Path(countjump.__file__).parent
 
-CORE = {"schedules", "laws", "bags", "divergences", "beliefs", "processes", "domains", "networks", "trainer"}
+CORE = {
+    "schedules",
+    "laws",
+    "bags",
+    "divergences",
+    "beliefs",
+    "processes",
+    "domains",
+    "networks",
+    "optimiser",
+    "trainer",
+}
 FACE = CORE | {"oracles", "sampling", "likelihood", "choices", "storage", "data", "scaling", "_version"}
 PUBLIC = {"countjump"}
 """The public names, imported from the package itself."""
@@ -25,7 +36,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "scaling": set(),
     "bags": {"laws"},
     "priors": set(),
-    "trainer": {"atomic"},
+    "optimiser": set(),
+    "trainer": {"atomic", "optimiser"},
     "data": {"atomic", "bags"},
     "beliefs": {"laws", "bags"},
     "processes": {"schedules", "laws", "bags", "divergences", "beliefs"},

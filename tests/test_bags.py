@@ -9,8 +9,8 @@ import torch
 from goodness import LEVEL, generator, grid, pearson
 from scipy.stats import chisquare
 
-from countjump.bags import CLASSES, Amounts, BagLaw, Bags, Thinned, drop
-from countjump.beliefs import AmountHead, BagHead, Belief, Conjugate, CountHead, Gammas
+from countjump.bags import CLASSES, Amounts, BagLaw, Bags, Sample, Thinned, drop
+from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, Gammas
 from countjump.laws import Binomial, Gamma, Mixture, Multinomial, Poisson, Product, Split
 from countjump.likelihood import bag_bound
 from countjump.networks import MLP
@@ -31,14 +31,13 @@ def bag_law(rows=2, columns=3, sets=False, tilted=False) -> BagLaw:
     return BagLaw(
         Poisson(torch.tensor([[2.5], [1.0]]).double()[:rows]),
         torch.randn(rows, 4, generator=g),
-        torch.cat(
-            [torch.randn(rows, 2, generator=g), torch.full((rows, 1), 0.8), torch.randn(rows, 2, generator=g)], 1
-        ),
+        torch.randn(rows, 4, generator=g),
         Bags.from_dense(given.clamp(max=1) if sets else given),
         torch.randn(columns, 4, generator=g),
         torch.randn(columns, generator=g),
         None if sets else torch.tensor([[-1.0, 0.7, 0.2], [0.0, 0.0, 1.0], [0.5, -0.5, 0.0]])[:columns],
         torch.full((rows,), 1000.0, dtype=torch.float64),
+        torch.full((rows, 1), 0.8),
         torch.randn(rows, CLASSES, generator=g) if tilted and not sets else None,
         torch.randn(rows, 2, generator=g) if tilted else None,
         torch.randn(columns, 2, generator=g) if tilted else None,
@@ -111,9 +110,9 @@ def test_units_fall_anew_or_where_some_lie_already():
     """(1 − π) softmax(b + table · q) + π (z − δ)^ρ exp(g · c) / Σ; where nothing lies yet, π = 0."""
     law = bag_law()
     anew = (law.bias + law.query @ law.table.t()).softmax(-1)
-    odds, shift, power, *gain = law.echo[0]
+    odds, shift, *gain = law.echo[0]
     units = torch.tensor([1.0, 0.0, 2.0]) - (law.calling[:, 0] + shift).sigmoid() * torch.tensor([1.0, 0.0, 1.0])
-    weight = units**power * (gain[0] * law.calling[:, 1] + gain[1] * law.calling[:, 2]).exp()
+    weight = units**0.8 * (gain[0] * law.calling[:, 1] + gain[1] * law.calling[:, 2]).exp()
     share = odds.sigmoid()
     torch.testing.assert_close(law.shares()[0], (1 - share) * anew[0] + share * weight / weight.sum())
     torch.testing.assert_close(law.shares()[1], anew[1])
@@ -132,41 +131,73 @@ def test_shares_are_tilted_by_how_often_a_column_is_there():
     torch.testing.assert_close(gain - gain[0], torch.tensor([0.0, 0, 1, 1, 2, 2, 3, 3, 4]), rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("sets", [False, True])
-def test_a_sample_of_the_columns_stands_for_all(sets):
-    """Every column with the inverse of its probability: the sum under the softmax keeps its mean."""
-    law = bag_law(sets=sets, tilted=True)
-    value = law.given.valued(torch.tensor([2.0, 1.0]).double())
-    whole, same = law.among(torch.arange(3), torch.ones(3), value)
-    torch.testing.assert_close(whole.cross_entropy(same), law.cross_entropy(value))
-    # The first row holds columns 0 and 2; column 1 is left out, or stands for two like it.
-    left_out, kept = law.among(torch.tensor([0, 2]), torch.ones(2), value)
-    double, _ = law.among(torch.arange(3), torch.tensor([1.0, 0.5, 1.0]), value)
-    logits = [each.bias + each.query @ each.table.t() + each.lean @ each.levels.t() for each in (law, left_out, double)]
-    sums = [each[0].exp().sum() for each in logits]
-    assert float((sums[1] + sums[2]) / 2) == pytest.approx(float(sums[0]), rel=1e-5)
-    assert kept.column.tolist() == [0, 1]
+def narrowed(head, x: Bags, columns: list[int]) -> Bags:
+    """x on some columns."""
+    some = torch.tensor(columns)
+    place = torch.searchsorted(some, x.column)
+    sample = Sample(some, torch.ones(len(some)), head.table(some))
+    return Bags(x.row, place, x.value, (len(x), len(some)), sample)
 
 
-def test_training_on_a_sample_of_columns_has_the_right_gradient_on_average():
-    """Of the columns that are sampled too, over many draws."""
-    process, _ = model(columns=40)
-    head = process.head
-    given = Bags.from_dense(torch.nn.functional.pad(torch.tensor([[1.0, 2.0]]).double(), (0, 38)))
-    missing = given.valued(torch.tensor([1.0, 1.0]).double())
-    query = torch.full((1, head.width), 0.1)
-    parts = {"given": given, "query": query, "table": head.table, "bias": head.bias, "calling": head.calling}
-    law = Belief(replace(bag_law(rows=1), echo=bag_law(rows=1).echo[:, :4], **parts))
-    head.inclusion = torch.full((40,), 0.5)
-    exact = torch.autograd.grad(head.negative_log_likelihood(law, missing).sum(), head.bias)[0]
-    draws = [
-        torch.autograd.grad(head.negative_log_likelihood(law, missing, generator(i)).sum(), head.bias)[0]
-        for i in range(2000)
-    ]
-    mean, spread = torch.stack(draws).mean(0), torch.stack(draws).std(0) / 2000**0.5
-    assert float(spread[2:].min()) > 0
-    # The logarithm of a sum that is right on average is a little too small: by half its relative variance, 2 % here.
-    torch.testing.assert_close(mean, exact, rtol=0.05, atol=4 * float(spread.max()))
+@pytest.mark.parametrize("amounts", [False, True])
+def test_a_sample_of_all_columns_is_all_of_them(amounts):
+    process, denoise = model(columns=4, amounts=amounts)
+    torch.nn.init.normal_(denoise.network.output.weight)
+    x = Bags.from_dense(DENSE)
+    times, index = torch.tensor([0.0, 0.3]).double(), torch.tensor([0, 1, 1])
+    t = times[index][:, None]
+
+    def loss(x: Bags) -> torch.Tensor:
+        z = process.corrupt(x, t, generator(0))
+        return process.loss(x, z, t, denoise(z, times, index), generator(0))
+
+    torch.testing.assert_close(loss(narrowed(process.head, x, [0, 1, 2, 3])), loss(x))
+    # The second column is nobody's, and only its share is missed.
+    few = x.where(x.column != 1)
+    assert (loss(narrowed(process.head, few, [0, 2, 3])) < loss(few)).any()
+    assert narrowed(process.head, few, [0, 2, 3]).names.tolist() == few.column.tolist()
+
+
+def test_a_column_of_a_sample_stands_for_those_like_it():
+    """With the inverse of its probability: the sum under the softmax keeps its mean."""
+    head = model(columns=40)[0].head
+    query = torch.randn(1, head.width, generator=generator(0))
+    table, bias, *_ = head._columns(None)
+    whole = (bias + query @ table.t()).exp().sum().detach()
+    x = Bags.from_dense(torch.nn.functional.pad(torch.tensor([[1.0, 2.0]]).double(), (0, 38)))
+    head.inclusion = torch.full((40,), 0.25)
+    sums = []
+    for draw in range(2000):
+        sample = head.narrow(x, generator(draw)).sample
+        assert sample.columns[:2].tolist() == [0, 1]
+        assert sample.inclusion.tolist() == [1.0, 1.0] + [0.25] * (len(sample.columns) - 2)
+        table, bias, *_ = head._columns(sample)
+        sums.append((bias + query @ table.t()).exp().sum().detach())
+    mean, spread = torch.stack(sums).mean(), torch.stack(sums).std()
+    assert abs(float(mean - whole)) < 4 * float(spread) / 2000**0.5
+
+
+def test_all_columns_are_looked_at_without_a_gradient_or_if_a_sample_would_be_most_of_them():
+    head = model(columns=40)[0].head
+    x = Bags.from_dense(torch.nn.functional.pad(torch.tensor([[1.0, 2.0]]).double(), (0, 38)))
+    assert head.narrow(x, generator(0)) is x, "a thousand are wanted"
+    head.inclusion = torch.full((40,), 0.25)
+    with torch.no_grad():
+        assert head.narrow(x, generator(0)) is x
+    assert head.narrow(x, generator(0)) is not x
+
+
+def test_the_gradient_of_a_sample_names_its_columns_alone():
+    process, denoise = model(columns=40)
+    x = Bags.from_dense(torch.nn.functional.pad(torch.tensor([[1.0, 2.0]]).double(), (0, 38)))
+    process.head.inclusion = torch.full((40,), 0.25)
+    narrow = process.narrow(x, generator(0))
+    t = torch.tensor([[0.5]]).double()
+    z = process.corrupt(narrow, t, generator(0))
+    process.loss(narrow, z, t, denoise(z, t[0], torch.zeros(1, dtype=torch.long)), generator(0)).sum().backward()
+    gradient = process.head.table.weight.grad
+    assert gradient.is_sparse
+    assert torch.equal(gradient._indices()[0], narrow.sample.columns)
 
 
 def test_values_are_found_at_the_places_of_others():
@@ -355,7 +386,7 @@ def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets, tilted):
         law.query,
         law.table,
         law.bias,
-        *([] if sets else [law.echo, law.calling]),
+        *([] if sets else [law.echo, law.calling, law.power]),
         *([law.lean] if tilted else []),
         *([law.tilt] if tilted and not sets else []),
     ]
@@ -393,10 +424,9 @@ def test_the_belief_about_the_total_sees_the_total_alone():
 
 def test_a_head_begins_with_known_directions():
     process, _ = model(columns=3)
-    seen, rise = torch.randn(3, 5, generator=generator(0)), torch.randn(3, 5, generator=generator(1))
-    process.head.start(seen, rise)
-    assert torch.equal(process.head.embedding[:, :5], seen)
-    assert torch.equal(process.head.table[:, :5], rise)
+    rise = torch.randn(3, 5, generator=generator(1))
+    process.head.start(rise)
+    assert torch.equal(process.head.table.weight[:, :5], rise)
 
 
 def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():

@@ -178,7 +178,7 @@ def test_a_bounded_count_never_exceeds_its_bound_and_a_one_hot_row_has_one_unit(
 def test_what_is_there_calls_for_its_like():
     head = heads()["bag"]
     z = Bags.from_dense(torch.tensor([[5.0, 0.0, 0.0]], dtype=torch.float64))
-    head.table.data.zero_()
+    head.table.weight.data.zero_()
     shares = head(torch.zeros(1, head.outputs), z, torch.full((1, 1), 0.5).double()).missing.shares()
     again = (12 * torch.tensor(-1 / 12).tanh()).sigmoid()
     torch.testing.assert_close(shares[0], (1 - again) * head.bias.softmax(0) + again * torch.tensor([1.0, 0.0, 0.0]))
@@ -194,13 +194,15 @@ def test_powers_are_free_of_each_other():
 
 
 def test_the_loss_of_a_bag_is_its_compositions():
+    """Per unit of a row of ordinary size; a hundred times as large, a row counts ten times as much."""
     head, z, alpha = heads()["bag"].eval(), state("bag"), torch.full((6, 1), 0.5).double()
     belief = head(torch.randn(6, head.outputs), z, alpha)
     missing = belief.missing.sample()
     dense = missing.dense()
     coefficient = torch.lgamma(dense.sum(1) + 1) - torch.lgamma(dense + 1).sum(1)
     total = belief.missing.total.log_prob(missing.totals()[:, None]).squeeze(1)
-    expected = (total + coefficient - belief.missing.log_prob(missing)) / head.tokens
+    units = (z.totals() + missing.totals()).clamp(min=head.tokens)
+    expected = (total + coefficient - belief.missing.log_prob(missing)) / (units * head.tokens).sqrt()
     torch.testing.assert_close(head.negative_log_likelihood(belief, missing), expected, rtol=1e-5, atol=1e-5)
 
 

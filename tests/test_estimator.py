@@ -740,8 +740,8 @@ def test_a_wide_fit_knows_totals_and_directions_before_it_is_trained():
     assert model.belief_ == "composition"
     assert (head.pace[-1].bias != 0).any()
     assert not any(weight.requires_grad for weight in head.pace.parameters())
-    seen, _ = directions(wide_counts()[:, np.isnan(model.constants_)], 16)
-    np.testing.assert_allclose(head.embedding[:, : seen.shape[1]].detach(), seen, rtol=1e-4, atol=1e-5)
+    rise = directions(wide_counts()[:, np.isnan(model.constants_)], 16)
+    np.testing.assert_allclose(head.table.weight[:, : rise.shape[1]].detach(), rise, rtol=1e-4, atol=1e-5)
 
 
 def test_the_balance_of_new_and_known_columns_is_found_on_rows_held_out(tmp_path):

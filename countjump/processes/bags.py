@@ -38,6 +38,10 @@ class BagJump(Process):
         """z_0."""
         return x.valued(torch.ones_like(x.value)) if self.amounts else x
 
+    def narrow(self, x: Bags, generator: torch.Generator) -> Bags:
+        """On its own columns and a sample of the others."""
+        return self.head.narrow(x, generator)
+
     def prior(self, rows: int, generator: torch.Generator) -> Bags:
         """Exactly empty."""
         return Bags.empty(rows, self.head.columns, generator.device)
@@ -53,7 +57,7 @@ class BagJump(Process):
     def loss(self, x: Bags, z: Bags, t: Tensor, prediction: Belief, generator: torch.Generator) -> Tensor:
         """−ln belief(z_0 − z_t given its total), and at t = 0 −ln belief(x_0), per row. z has the places of x."""
         whole = self.units(x)
-        loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value), generator)
+        loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value))
         if not self.amounts:
             return loss
         at_zero = (t[:, 0] == 0).nonzero().squeeze(1)

@@ -57,6 +57,10 @@ class Process(ABC):
     def posterior(self, z: State, x: State, s: Tensor, t: Tensor) -> Any:
         """q(z_s given z_t, x_0)."""
 
+    def narrow(self, x: State, generator: torch.Generator) -> State:
+        """What an update looks at of x_0: all of it."""
+        return x
+
     def corrupt(self, x: State, t: Tensor, generator: torch.Generator) -> State:
         """Draw z_t given x_0."""
         return self.marginal(x, t).sample(generator)

@@ -1,0 +1,68 @@
+"""The optimiser of large tables of which an update touches few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+DECAY_EVERY = 16
+"""Updates from one decay of the weights to the next: it passes over the whole table."""
+
+
+class RowAdam(torch.optim.Optimizer):
+    """AdamW with one second moment for each row of a table, and no first: an update costs what its gradient's rows cost.
+
+    A gradient is sparse, each row in it once (as of ``nn.Embedding(sparse=True)`` at distinct places), or dense. The moments of
+    other rows fade with it, as in AdamW: a row that is seldom touched moves by as much as there. (In the usual lazy optimisers
+    they do not fade, and such rows move far less.)
+
+    >>> table = torch.nn.Embedding(3, 2, sparse=True)
+    >>> before, optimiser = table.weight.clone(), RowAdam(table.parameters(), lr=0.1)
+    >>> table(torch.tensor([1])).sum().backward()
+    >>> optimiser.step()
+    >>> (before - table.weight).detach().round(decimals=4)
+    tensor([[0.0000, 0.0000],
+            [0.1000, 0.1000],
+            [0.0000, 0.0000]])
+    """
+
+    def __init__(self, params: Iterable[Any], lr: float, weight_decay: float = 0.0, beta: float = 0.999) -> None:
+        super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "beta": beta, "eps": 1e-8})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        """One update of every weight that has a gradient."""
+        for group in self.param_groups:
+            for weight in group["params"]:
+                if weight.grad is not None:
+                    self._update(weight, group)
+
+    def _update(self, weight: Tensor, group: dict[str, Any]) -> None:
+        state = self.state[weight]
+        if not state:
+            zero = torch.tensor(0.0, dtype=torch.float64)
+            state |= {"step": zero, "decay": zero.clone(), "square": weight.new_zeros(len(weight))}
+        state["step"] += 1
+        state["decay"] += group["lr"] * group["weight_decay"]
+        if state["step"] % DECAY_EVERY == 0:
+            weight.mul_(float((-state["decay"]).exp()))
+            state["decay"].zero_()
+        rows, gradient = touched(weight)
+        beta, square = group["beta"], state["square"]
+        square.mul_(beta).index_add_(
+            0, rows, torch.linalg.vector_norm(gradient, dim=1).square_() / gradient.shape[1], alpha=1 - beta
+        )
+        scale = (square[rows] / (1 - beta ** float(state["step"]))).sqrt_().add_(group["eps"])
+        weight.index_add_(0, rows, gradient.div_(scale[:, None]), alpha=-group["lr"])
+
+
+def touched(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows that a gradient names, and what it says of them."""
+    gradient = weight.grad
+    assert gradient is not None
+    if gradient.is_sparse:
+        return gradient._indices()[0], gradient._values()
+    return torch.arange(len(weight), device=weight.device), gradient

@@ -1,0 +1,109 @@
+"""The optimiser of tables: the numbers of AdamW with one second moment per row, at the cost of the rows that are touched."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from countjump.optimiser import DECAY_EVERY, RowAdam
+from countjump.trainer import Settings, train
+
+ROWS, WIDTH = 20, 3
+
+
+def touched(update: int, count: int = 4) -> torch.Tensor:
+    return torch.randperm(ROWS, generator=torch.Generator().manual_seed(update))[:count].sort().values
+
+
+def table(seed: int = 0) -> nn.Embedding:
+    torch.manual_seed(seed)
+    return nn.Embedding(ROWS, WIDTH, sparse=True)
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_updates_are_those_of_the_formula(sparse):
+    module, target = table(), torch.randn(ROWS, WIDTH)
+    module.sparse = sparse
+    expected, square = module.weight.detach().clone(), torch.zeros(ROWS)
+    optimiser = RowAdam(module.parameters(), lr=0.1, weight_decay=0.5, beta=0.9)
+    for update in range(1, 2 * DECAY_EVERY + 3):
+        rows = touched(update)
+        module.weight.grad = None
+        ((module(rows) - target[rows]) ** 2).sum().backward()
+        optimiser.step()
+        gradient = torch.zeros(ROWS, WIDTH)
+        gradient[rows] = 2 * (expected[rows] - target[rows])
+        if update % DECAY_EVERY == 0:
+            expected *= math.exp(-DECAY_EVERY * 0.1 * 0.5)
+        square = 0.9 * square + 0.1 * gradient.square().mean(1)
+        expected -= 0.1 * gradient / ((square / (1 - 0.9**update)).sqrt() + 1e-8)[:, None]
+    torch.testing.assert_close(module.weight.detach(), expected)
+
+
+def test_rows_that_are_seldom_touched_move_as_far_as_by_adamw():
+    """And far less by PyTorch's SparseAdam, whose moments do not fade while a row rests."""
+
+    def moved(module: nn.Embedding, optimiser: torch.optim.Optimizer) -> float:
+        before = module.weight.detach().clone()
+        for update in range(2000):
+            module.weight.grad = None
+            rows = torch.tensor([0, 1]) if update % 100 == 50 else torch.tensor([0])
+            module(rows).sum().backward()
+            optimiser.step()
+        return float((before - module.weight.detach())[1].mean())
+
+    dense = table()
+    dense.sparse = False
+    by_adamw = moved(dense, torch.optim.AdamW(dense.parameters(), lr=1e-3, weight_decay=0.0))
+    ours, lazy = table(), table()
+    assert moved(ours, RowAdam(ours.parameters(), lr=1e-3)) == pytest.approx(by_adamw, rel=0.2)
+    assert moved(lazy, torch.optim.SparseAdam(list(lazy.parameters()), lr=1e-3)) < 0.6 * by_adamw
+
+
+def fit(module: nn.Module, updates: int, until: int = 10**9, **changes) -> None:
+    target = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(1))
+
+    left = iter(range(until))
+
+    def loss(rows, generator):
+        next(left)
+        some = torch.tensor(sorted(rows))
+        return ((module[0](some) - target[some]) ** 2).mean() + (module[1].weight ** 2).mean()
+
+    given = {"batch_size": 4, "learning_rate": 0.1, "ema": 0.5, "progress": False} | changes
+    train(module, loss, ROWS, Settings(updates=updates, **given))
+
+
+def modules() -> nn.Sequential:
+    return nn.Sequential(table(), nn.Linear(2, 2))
+
+
+def test_the_trainer_gives_tables_to_it_and_resumes_it(tmp_path):
+    whole, halves = modules(), modules()
+    halves.load_state_dict(whole.state_dict())
+    fit(whole, 40, weight_decay=0.1)
+    changes = {"checkpoint": tmp_path / "checkpoint", "checkpoint_every": 10, "weight_decay": 0.1}
+    with pytest.raises(StopIteration):
+        fit(halves, 40, until=33, **changes)
+    nn.init.zeros_(halves[0].weight)
+    fit(halves, 40, **changes)
+    for one, other in zip(whole.parameters(), halves.parameters(), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_the_trainer_clips_all_gradients_together():
+    """Scaled by one number: a second moment that has seen clipped gradients alone is at most the clip's."""
+    module = modules()
+    seen = []
+    step = RowAdam.step
+
+    def spy(self, closure=None):
+        gradients = [module[0].weight.grad._values(), module[1].weight.grad]
+        seen.append(float(sum(each.square().sum() for each in gradients) ** 0.5))
+        return step(self, closure)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RowAdam, "step", spy)
+        fit(module, 10, clip=0.01)
+    torch.testing.assert_close(torch.tensor(seen), torch.full((10,), 0.01))
