@@ -111,7 +111,7 @@ class Bags:
 
     def to(self, device: torch.device | str) -> Bags:
         """On another device."""
-        return Bags(self.row.to(device), self.column.to(device), self.value.to(device), self.shape)
+        return replace(self, row=self.row.to(device), column=self.column.to(device), value=self.value.to(device))
 
     @property
     def names(self) -> Tensor:
@@ -167,7 +167,7 @@ class Bags:
         row, column = torch.cat([self.row, other.row]), torch.cat([self.column, other.column])
         key, place = torch.unique(row * self.shape[1] + column, return_inverse=True)
         value = self.value.new_zeros(len(key)).index_add(0, place, torch.cat([self.value, other.value]))
-        return Bags(key // self.shape[1], key % self.shape[1], value, self.shape)
+        return replace(self, row=key // self.shape[1], column=key % self.shape[1], value=value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -45,7 +45,7 @@ MAX_SHAPE = 1e6
 
 
 TOKENS = 50.0
-"""Units of a bag that its loss is per, at most."""
+"""Units of an ordinary bag, at most."""
 
 SAMPLED, MOST_SAMPLED = 1024, 0.75
 """Columns on which the softmax is worked out in training, about, beside those of the batch; and the share of all from which on a
@@ -356,6 +356,7 @@ class BagHead(Head):
         self.tokens = min(max(float(total.prior.mean.sum()), 1.0), TOKENS)
         self.table = nn.Embedding(self.columns, width, sparse=True)
         nn.init.normal_(self.table.weight, std=width**-0.5)
+        self.gauge = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(shares.log().float())
         _constants(
             self,
@@ -375,17 +376,18 @@ class BagHead(Head):
         self.outputs = width + 3 + (0 if amounts is None else amounts.outputs)
 
     @torch.no_grad()
-    def start(self, rise: Tensor) -> None:
+    def start(self, rise: Tensor, spread: Tensor) -> None:
         """Begin with known directions (D, K ≤ H) in which rows differ, see :func:`countjump.priors.directions`."""
+        known = len(spread)
         self.table.weight.mul_(0.1)
-        self.table.weight[:, : rise.shape[1]] = rise
+        self.table.weight[:, :known], self.gauge[:known] = rise, 1 / spread
 
     def features(self, z: Bags, alpha: Tensor) -> Tensor:
-        """Σ_d ln(1 + z_d) · table_d, and the total's features."""
+        """Σ_d ln(1 + z_d) · table_d, each direction by its gauge, and the total's features."""
         table = self.table.weight if z.sample is None else z.sample.table
         amount = z.value.float().log1p()
         seen = nn.functional.embedding_bag(z.column, table, z.starts(), mode="sum", per_sample_weights=amount)
-        return torch.cat([seen, self.total.features(z.totals()[:, None], alpha)], -1)
+        return torch.cat([seen * self.gauge, self.total.features(z.totals()[:, None], alpha)], -1)
 
     def forward(self, output: Tensor, z: Bags, alpha: Tensor) -> Belief:
         """Total × composition, and the amounts."""
@@ -454,12 +456,17 @@ class BagHead(Head):
         return torch.cat([torch.ones_like(alpha), alpha.clamp(min=1e-6).log() / 4, alpha.sqrt(), alpha], 1).float()
 
     def negative_log_likelihood(self, belief: Belief, missing: Bags) -> Tensor:
-        """The composition's, per expected unit or per fifty: the total's belief is learned apart.
+        """The composition's: the total's belief is learned apart."""
+        return belief.missing.cross_entropy(missing)
 
-        Of rows with more units the weight grows with the root of their number alone: a few huge ones would teach all the others.
+    def per(self, z: Bags, alpha: Tensor) -> Tensor:
+        """What a row's loss is divided by (B,): the units of an ordinary row; above, its weight grows with the root of its size.
+
+        So a few huge rows do not teach all the others. The size is the one that is expected given z_t: a weight that z_t does
+        not tell would move the optimum.
         """
-        whole = missing.totals() + belief.missing.given.totals()
-        return belief.missing.cross_entropy(missing) / (self.tokens * whole.clamp(min=self.tokens)).sqrt()
+        size = self.total.prior.posterior_mean(z.totals()[:, None], alpha).squeeze(1)
+        return (self.tokens * size.clamp(min=self.tokens)).sqrt()
 
 
 class AmountHead(nn.Module):

@@ -369,7 +369,7 @@ def point(process: BagJump, rows: Rows, some: np.ndarray) -> None:
     units = process.units(rows.bags(some)).csr()
     count = min(process.head.width, DIRECTION_ENTRIES // rows.columns, min(units.shape) - 1)
     if count > 0:
-        process.head.start(torch.from_numpy(directions(units, count)).float())
+        process.head.start(*(torch.from_numpy(each).float() for each in directions(units, count)))
 
 
 def _encoding(plan: Plan) -> Encoding:

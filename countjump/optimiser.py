@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -13,7 +13,8 @@ DECAY_EVERY = 16
 
 
 class RowAdam(torch.optim.Optimizer):
-    """AdamW with one second moment for each row of a table, and no first: an update costs what its gradient's rows cost.
+    """AdamW with one second moment for each row of a table, and no first: an update costs what its gradient's rows cost, and a
+    number for each of the others.
 
     A gradient is sparse, each row in it once (as of ``nn.Embedding(sparse=True)`` at distinct places), or dense. The moments of
     other rows fade with it, as in AdamW: a row that is seldom touched moves by as much as there. (In the usual lazy optimisers
@@ -33,8 +34,8 @@ class RowAdam(torch.optim.Optimizer):
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, "beta": beta, "eps": 1e-8})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """One update of every weight that has a gradient."""
+    def step(self) -> None:  # type: ignore[override]
+        """One update of every weight that has a gradient, which is used up by it."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:

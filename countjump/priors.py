@@ -72,13 +72,14 @@ def _binned(value: np.ndarray, counts: bool) -> tuple[np.ndarray, np.ndarray, np
     return x, log_x, count[filled]
 
 
-def directions(x: sp.csr_matrix, count: int) -> np.ndarray:
+def directions(x: sp.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The ``count`` directions, or fewer, in which sparse rows differ most: principal components of ln(1 + x), standardised.
 
-    Returns a table (D, count): by how much the logarithm of a column rises along each direction, along which rows have variance
-    one. Columns that are seldom filled count less. Nothing is made dense: the mean is taken off inside the products.
+    Returns a table (D, count), by how much the logarithm of a column rises along each direction, and the standard deviations
+    (count,) over the rows of ln(1 + x) times that table. Columns that are seldom filled count less. Nothing is made
+    dense: the mean is taken off inside the products.
 
-    >>> rise = directions(sp.csr_matrix([[3, 3, 0], [2, 2, 1], [0, 0, 9], [0, 0, 8]]), 1)
+    >>> rise, _ = directions(sp.csr_matrix([[3, 3, 0], [2, 2, 1], [0, 0, 9], [0, 0, 8]]), 1)
     >>> bool(rise[0] * rise[1] > 0), bool(rise[0] * rise[2] > 0)  # the first two go together, the third against
     (True, False)
     """
@@ -94,7 +95,8 @@ def directions(x: sp.csr_matrix, count: int) -> np.ndarray:
     size, along = size[real] / np.sqrt(rows), along[:, real]
     per_unit = weight * (mean + 0.05 * spread)
     rise = along * size / np.where(per_unit > 0, per_unit, np.inf)[:, None]
-    return np.clip(rise, -_STEEPEST, _STEEPEST)
+    rise = np.clip(rise, -_STEEPEST, _STEEPEST)
+    return rise, (logs @ rise).std(axis=0)
 
 
 def _principal(matrix: sp.csr_matrix, centre: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

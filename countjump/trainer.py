@@ -1,7 +1,8 @@
 """A trainer that knows nothing of diffusion: it minimises ``loss(rows, generator)`` over the rows of a data set.
 
-It owns what every trainer owns: the order of the rows, AdamW, warm-up and decay of the rate, clipping, the exponential
-moving average (EMA) of the weights, held-out validation with early stopping, progress, atomic checkpoints and exact resume.
+It owns what every trainer owns: the order of the rows, AdamW (of tables, by the row), warm-up and decay of the rate, clipping,
+the exponential moving average (EMA) of the weights, held-out validation with early stopping, progress, atomic checkpoints and
+exact resume.
 
 Randomness is a function of (seed, update), never of history, so that a resumed run repeats an uninterrupted one bit for bit.
 """
@@ -26,8 +27,7 @@ from countjump.atomic import write_atomically
 from countjump.optimiser import RowAdam
 
 AVERAGE_EVERY = 16
-"""Updates from one addition to the moving average to the next, at most: each passes over all weights. At first, when the average
-looks back on few updates, they are fewer, one more for every hundred that are made."""
+"""Updates from one addition to the moving average to the next, at most: each passes over all weights."""
 
 Loss = Callable[[np.ndarray, torch.Generator], Tensor]
 
@@ -64,6 +64,18 @@ class Settings:
             return self.learning_rate * warm
         done = max(update - self.warmup, 0) / max(self.updates - self.warmup, 1)
         return self.learning_rate * warm * (1 + math.cos(math.pi * min(done, 1.0))) / 2
+
+    def decay(self, update: int) -> float:
+        """Of the moving average: at first it looks back on a ninth of the updates that are made."""
+        return min(self.ema, (1 + update) / (10 + update))
+
+    def average_every(self, update: int) -> int:
+        """Updates from one addition to the moving average to the next: a sixtieth of those that it looks back on, within bounds.
+
+        >>> [Settings(updates=1, batch_size=1).average_every(u) for u in (0, 2000, 20_000)]
+        [1, 3, 16]
+        """
+        return int(np.clip(1 / max(1 - self.decay(update), 1e-9) / 60, 1, AVERAGE_EVERY))
 
 
 class CheckpointError(ValueError):
@@ -132,8 +144,8 @@ def train(
                 optimiser.step()
             state.update += 1
             validates = state.update % validate_every == 0 or state.update == settings.updates
-            if validates or state.update - state.averaged >= min(AVERAGE_EVERY, 1 + state.update // 100):
-                decay = min(settings.ema, (1 + state.update) / (10 + state.update)) ** (state.update - state.averaged)
+            if validates or state.update - state.averaged >= settings.average_every(state.update):
+                decay = settings.decay(state.update) ** (state.update - state.averaged)
                 torch._foreach_lerp_(average, [weight.detach() for weight in weights], 1 - decay)
                 state.averaged = state.update
             state.running = number if state.update == 1 else state.running + 0.02 * (number - state.running)

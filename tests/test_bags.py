@@ -335,8 +335,9 @@ def test_loss_of_reals_is_of_places_and_of_amounts():
     assert z.value.max() == 1
     whole = x.valued(torch.ones_like(x.value))
     places = process.head.negative_log_likelihood(belief, whole.valued(whole.value - z.value))
-    amounts = belief.data.negative_log_likelihood(x) / process.head.tokens
-    torch.testing.assert_close(loss, places + torch.tensor([1.0, 0.0, 1.0]).double() * amounts)
+    amounts = belief.data.negative_log_likelihood(x)
+    per = process.head.per(z, process.schedule.alpha(t))
+    torch.testing.assert_close(loss, (places + torch.tensor([1.0, 0.0, 1.0]).double() * amounts) / per)
     drawn = denoise(process.units(x), torch.zeros(1), torch.zeros(3, dtype=torch.long)).data.sample(generator(0))
     assert torch.equal(drawn.dense() > 0, DENSE > 0)
 
@@ -425,8 +426,11 @@ def test_the_belief_about_the_total_sees_the_total_alone():
 def test_a_head_begins_with_known_directions():
     process, _ = model(columns=3)
     rise = torch.randn(3, 5, generator=generator(1))
-    process.head.start(rise)
+    process.head.start(rise, torch.arange(1.0, 6))
     assert torch.equal(process.head.table.weight[:, :5], rise)
+    x = Bags.from_dense(torch.tensor([[1, 0, 3]], dtype=torch.float64))
+    seen = process.head.features(x, torch.full((1, 1), 0.5).double())[0, :5]
+    torch.testing.assert_close(seen, (rise[0] * np.log(2) + rise[2] * np.log(4)) / torch.arange(1.0, 6))
 
 
 def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():

@@ -194,15 +194,13 @@ def test_powers_are_free_of_each_other():
 
 
 def test_the_loss_of_a_bag_is_its_compositions():
-    """Per unit of a row of ordinary size; a hundred times as large, a row counts ten times as much."""
     head, z, alpha = heads()["bag"].eval(), state("bag"), torch.full((6, 1), 0.5).double()
     belief = head(torch.randn(6, head.outputs), z, alpha)
     missing = belief.missing.sample()
     dense = missing.dense()
     coefficient = torch.lgamma(dense.sum(1) + 1) - torch.lgamma(dense + 1).sum(1)
     total = belief.missing.total.log_prob(missing.totals()[:, None]).squeeze(1)
-    units = (z.totals() + missing.totals()).clamp(min=head.tokens)
-    expected = (total + coefficient - belief.missing.log_prob(missing)) / (units * head.tokens).sqrt()
+    expected = total + coefficient - belief.missing.log_prob(missing)
     torch.testing.assert_close(head.negative_log_likelihood(belief, missing), expected, rtol=1e-5, atol=1e-5)
 
 
@@ -221,3 +219,16 @@ def test_any_balance_gives_finite_shares_and_gradients(name, size):
         assert torch.autograd.grad(loss, head.balance)[0].isfinite().all()
         with torch.no_grad():
             assert belief.missing._weights().isfinite().all()
+
+
+def test_a_rows_weight_is_known_at_z_and_grows_with_the_root_of_its_size():
+    """So the composition that is learned is that of all units, of large rows too: here at t = 1, where nothing is left."""
+    head = heads()["bag"]
+    alpha = torch.tensor([[0.0], [0.5], [0.5], [0.5]]).double()
+    z = Bags.from_dense(torch.tensor([[0, 0, 0], [0, 0, 0], [1e6, 0, 0], [0, 3e6, 1e6]], dtype=torch.float64))
+    per = head.per(z, alpha)
+    assert float(per[0]) == pytest.approx(head.tokens), "nothing is known"
+    assert float(per[1]) == pytest.approx(head.tokens), "a small row is an ordinary one"
+    assert float(per[3] / per[2]) == pytest.approx(2, rel=1e-3)
+    size = head.total.prior.posterior_mean(torch.tensor(1e6), alpha[2])
+    assert float(per[2]) == pytest.approx(float(head.tokens * size) ** 0.5)

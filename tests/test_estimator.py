@@ -740,7 +740,7 @@ def test_a_wide_fit_knows_totals_and_directions_before_it_is_trained():
     assert model.belief_ == "composition"
     assert (head.pace[-1].bias != 0).any()
     assert not any(weight.requires_grad for weight in head.pace.parameters())
-    rise = directions(wide_counts()[:, np.isnan(model.constants_)], 16)
+    rise, _ = directions(wide_counts()[:, np.isnan(model.constants_)], 16)
     np.testing.assert_allclose(head.table.weight[:, : rise.shape[1]].detach(), rise, rtol=1e-4, atol=1e-5)
 
 

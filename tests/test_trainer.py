@@ -162,8 +162,9 @@ def test_what_is_held_is_not_trained():
     assert torch.equal(layer.bias, before)
 
 
-def test_what_is_validated_is_averaged_up_to_now():
+def test_what_is_validated_is_averaged_up_to_now(monkeypatch):
     """Also between two additions to the average; and each update has its share of it."""
+    monkeypatch.setattr(Settings, "average_every", lambda self, update: 4)
     module, seen = torch.nn.Linear(1, 1, bias=False), []
 
     def validation() -> float:
@@ -171,18 +172,16 @@ def test_what_is_validated_is_averaged_up_to_now():
         return -len(seen)
 
     def loss(rows, generator):
-        return (module.weight - 5).abs().sum()
+        return (module.weight - 50).abs().sum()
 
     torch.nn.init.zeros_(module.weight)
-    settings = Settings(
-        updates=7,
-        batch_size=1,
-        warmup=0,
-        lr_schedule="constant",
-        learning_rate=0.1,
-        ema=0.0,
-        validations=7,
-        progress=False,
-    )
-    train(module, loss, 4, settings, validation)
-    assert seen == pytest.approx([0.1 * (k + 1) for k in range(7)], abs=1e-4)
+    how = {"batch_size": 1, "warmup": 0, "lr_schedule": "constant", "learning_rate": 0.1, "progress": False}
+    train(module, loss, 4, Settings(updates=100, ema=0.5, validations=10, **how), validation)
+    # Validated after 10, 20, ... updates; added after 4, 8, 10, 14, 18, 20, ...
+    added = [base + offset for base in range(0, 100, 10) for offset in (4, 8, 10)]
+    average, before, expected = 0.0, 0, []
+    for update in added:
+        decay = 0.5 ** (update - before)
+        average, before = decay * average + (1 - decay) * 0.1 * update, update
+        expected += [average] if update % 10 == 0 else []
+    assert seen == pytest.approx(expected, abs=1e-3)

@@ -55,14 +55,14 @@ class BagJump(Process):
         return Thinned(self.units(x) + z.valued(-z.value), self.schedule.kept(s, t), z)
 
     def loss(self, x: Bags, z: Bags, t: Tensor, prediction: Belief, generator: torch.Generator) -> Tensor:
-        """−ln belief(z_0 − z_t given its total), and at t = 0 −ln belief(x_0), per row. z has the places of x."""
+        """−ln belief(z_0 − z_t given its total), and at t = 0 −ln belief(x_0), by the row's size. z has the places of x."""
         whole = self.units(x)
         loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value))
-        if not self.amounts:
-            return loss
-        at_zero = (t[:, 0] == 0).nonzero().squeeze(1)
-        amounts = prediction.data.rows(at_zero).negative_log_likelihood(x.rows(at_zero))
-        return loss.index_add(0, at_zero, amounts / self.head.tokens)
+        if self.amounts:
+            at_zero = (t[:, 0] == 0).nonzero().squeeze(1)
+            amounts = prediction.data.rows(at_zero).negative_log_likelihood(x.rows(at_zero))
+            loss = loss.index_add(0, at_zero, amounts)
+        return loss / self.head.per(z, self.schedule.alpha(t))
 
     def loss_of_totals(self, whole: Tensor, generator: torch.Generator) -> Tensor:
         """−ln belief(missing total) of totals (B, 1), each at one of a few times."""
