@@ -301,9 +301,9 @@ class BagLaw:
         if self.calling is None:
             return log_share
         repeated, share = self._repeats()
-        repeated, share = repeated[places.row, 0], self.given.valued(share).at(places)
-        log_share = torch.log1p(-repeated) + log_share
-        joined = torch.logaddexp(log_share, (repeated * share).clamp(min=_TINY).log())
+        share = self.given.valued(share).at(places)
+        log_share = log_share + torch.log1p(-repeated)[places.row, 0]
+        joined = torch.logaddexp(log_share, (repeated[places.row, 0] * share).clamp(min=_TINY).log())
         return torch.where(share > 0, joined, log_share)
 
     def sample(self, generator: torch.Generator | None = None) -> Bags:
