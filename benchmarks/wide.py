@@ -234,7 +234,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = commands.add_parser("speed")
     command.add_argument("--data", type=Path, default=None)
     command.add_argument("--updates", type=int, default=1000)
-    command.add_argument("--timed-updates", type=int, default=30)
+    command.add_argument("--timed-updates", type=int, default=200)
     command.add_argument("--rows", type=int, default=2000)
     command.add_argument("--repeats", type=int, default=3)
     command.add_argument("--threads", type=int, default=torch.get_num_threads())
