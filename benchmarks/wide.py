@@ -230,7 +230,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--rows", type=int, default=2_000_000)
     command.add_argument("--updates", type=int, default=100)
     command = commands.add_parser("growth")
-    command.add_argument("--updates", type=int, default=10)
+    command.add_argument("--updates", type=int, default=50)
     command = commands.add_parser("speed")
     command.add_argument("--data", type=Path, default=None)
     command.add_argument("--updates", type=int, default=1000)
