@@ -380,7 +380,7 @@ class BagHead(Head):
         """Begin with known directions (D, K ≤ H) in which rows differ, see :func:`countjump.priors.directions`."""
         known = len(spread)
         self.table.weight.mul_(0.1)
-        self.table.weight[:, :known], self.gauge[:known] = rise, 1 / spread
+        self.table.weight[:, :known], self.gauge[:known] = rise, 1 / spread.clamp(min=1e-3)
 
     def features(self, z: Bags, alpha: Tensor) -> Tensor:
         """Σ_d ln(1 + z_d) · table_d, each direction by its gauge, and the total's features."""
@@ -459,7 +459,7 @@ class BagHead(Head):
         """The composition's: the total's belief is learned apart."""
         return belief.missing.cross_entropy(missing)
 
-    def per(self, z: Bags, alpha: Tensor) -> Tensor:
+    def divisor(self, z: Bags, alpha: Tensor) -> Tensor:
         """What a row's loss is divided by (B,): the units of an ordinary row; above, its weight grows with the root of its size.
 
         So a few huge rows do not teach all the others. The size is the one that is expected given z_t: a weight that z_t does

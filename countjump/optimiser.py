@@ -51,16 +51,15 @@ class RowAdam(torch.optim.Optimizer):
         if state["step"] % DECAY_EVERY == 0:
             weight.mul_(float((-state["decay"]).exp()))
             state["decay"].zero_()
-        rows, gradient = touched(weight)
+        rows, gradient = _touched(weight)
         beta, square = group["beta"], state["square"]
-        square.mul_(beta).index_add_(
-            0, rows, torch.linalg.vector_norm(gradient, dim=1).square_() / gradient.shape[1], alpha=1 - beta
-        )
+        mean_square = torch.linalg.vector_norm(gradient, dim=1).square_() / gradient.shape[1]
+        square.mul_(beta).index_add_(0, rows, mean_square, alpha=1 - beta)
         scale = (square[rows] / (1 - beta ** float(state["step"]))).sqrt_().add_(group["eps"])
         weight.index_add_(0, rows, gradient.div_(scale[:, None]), alpha=-group["lr"])
 
 
-def touched(weight: Tensor) -> tuple[Tensor, Tensor]:
+def _touched(weight: Tensor) -> tuple[Tensor, Tensor]:
     """The rows that a gradient names, and what it says of them."""
     gradient = weight.grad
     assert gradient is not None

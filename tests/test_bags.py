@@ -336,7 +336,7 @@ def test_loss_of_reals_is_of_places_and_of_amounts():
     whole = x.valued(torch.ones_like(x.value))
     places = process.head.negative_log_likelihood(belief, whole.valued(whole.value - z.value))
     amounts = belief.data.negative_log_likelihood(x)
-    per = process.head.per(z, process.schedule.alpha(t))
+    per = process.head.divisor(z, process.schedule.alpha(t))
     torch.testing.assert_close(loss, (places + torch.tensor([1.0, 0.0, 1.0]).double() * amounts) / per)
     drawn = denoise(process.units(x), torch.zeros(1), torch.zeros(3, dtype=torch.long)).data.sample(generator(0))
     assert torch.equal(drawn.dense() > 0, DENSE > 0)
@@ -431,6 +431,8 @@ def test_a_head_begins_with_known_directions():
     x = Bags.from_dense(torch.tensor([[1, 0, 3]], dtype=torch.float64))
     seen = process.head.features(x, torch.full((1, 1), 0.5).double())[0, :5]
     torch.testing.assert_close(seen, (rise[0] * np.log(2) + rise[2] * np.log(4)) / torch.arange(1.0, 6))
+    process.head.start(rise, torch.zeros(5))
+    assert process.head.features(x, torch.full((1, 1), 0.5).double()).isfinite().all()
 
 
 def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():

@@ -226,7 +226,7 @@ def test_a_rows_weight_is_known_at_z_and_grows_with_the_root_of_its_size():
     head = heads()["bag"]
     alpha = torch.tensor([[0.0], [0.5], [0.5], [0.5]]).double()
     z = Bags.from_dense(torch.tensor([[0, 0, 0], [0, 0, 0], [1e6, 0, 0], [0, 3e6, 1e6]], dtype=torch.float64))
-    per = head.per(z, alpha)
+    per = head.divisor(z, alpha)
     assert float(per[0]) == pytest.approx(head.tokens), "nothing is known"
     assert float(per[1]) == pytest.approx(head.tokens), "a small row is an ordinary one"
     assert float(per[3] / per[2]) == pytest.approx(2, rel=1e-3)

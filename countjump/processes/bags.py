@@ -62,7 +62,7 @@ class BagJump(Process):
             at_zero = (t[:, 0] == 0).nonzero().squeeze(1)
             amounts = prediction.data.rows(at_zero).negative_log_likelihood(x.rows(at_zero))
             loss = loss.index_add(0, at_zero, amounts)
-        return loss / self.head.per(z, self.schedule.alpha(t))
+        return loss / self.head.divisor(z, self.schedule.alpha(t))
 
     def loss_of_totals(self, whole: Tensor, generator: torch.Generator) -> Tensor:
         """−ln belief(missing total) of totals (B, 1), each at one of a few times."""
