@@ -132,7 +132,10 @@ class Bags:
 
     def where(self, keep: Tensor) -> Bags:
         """The entries at which ``keep`` is true."""
-        return replace(self, row=self.row[keep], column=self.column[keep], value=self.value[keep])
+        if keep.all():
+            return self
+        place = keep.nonzero().squeeze(1)
+        return replace(self, row=self.row[place], column=self.column[place], value=self.value[place])
 
     def nonzero(self) -> Bags:
         """Without the zeros."""
@@ -151,16 +154,20 @@ class Bags:
         place = torch.arange(len(row), device=self.device) + (starts[index] - (ends - lengths))[row]
         return Bags(row, self.column[place], self.value[place], (len(index), self.shape[1]), self.sample)
 
-    def at(self, places: Bags) -> Tensor:
-        """The values at the places of another, zero where there is none."""
+    def find(self, places: Bags) -> Tensor | None:
+        """Which entry lies at each of the places of another, one past the last where none does; None if they are its own."""
         if places.column is self.column and places.row is self.row:
-            return self.value
-        if len(self.value) == 0:
-            return self.value.new_zeros(len(places.value))
+            return None
         key, order = (self.row * self.shape[1] + self.column).sort()
         wanted = places.row * self.shape[1] + places.column
-        found = torch.searchsorted(key, wanted).clamp(max=len(key) - 1)
-        return torch.where(key[found] == wanted, self.value[order[found]], 0.0)
+        found = torch.searchsorted(key, wanted)
+        there = torch.nn.functional.pad(key, (0, 1), value=-1)[found] == wanted
+        return torch.where(there, torch.nn.functional.pad(order, (0, 1))[found], len(key))
+
+    def at(self, places: Bags) -> Tensor:
+        """The values at the places of another, zero where there is none."""
+        found = self.find(places)
+        return self.value if found is None else torch.nn.functional.pad(self.value, (0, 1))[found]
 
     def __add__(self, other: Bags) -> Bags:
         """Entry by entry; places that both have are merged."""
@@ -246,8 +253,8 @@ class BagLaw:
             return _without(logits, self.given).softmax(-1)
         repeated, share = self._repeats()
         z = self.given
-        anew = logits.softmax(-1) * (1 - repeated)
-        shares = anew.index_put((z.row, z.column), repeated[z.row, 0] * share, accumulate=True)
+        anew = logits.softmax(-1) * (1 - repeated)[:, None]
+        shares = anew.index_put((z.row, z.column), repeated[z.row] * share, accumulate=True)
         if self.tilt is None:
             return shares
         tilt = self.tilt.exp()
@@ -256,18 +263,21 @@ class BagLaw:
         return shares / shares.sum(-1, keepdim=True)
 
     def _repeats(self) -> tuple[Tensor, Tensor]:
-        """π (B, 1), zero where nothing lies yet, and of what is given every entry's share (N,) of it."""
+        """π (B,), zero where nothing lies yet, and of what is given every entry's share (N,) of it."""
+        return _urn(self.echo[:, 0], self._calls(), self.given)
+
+    def _calls(self) -> Tensor:
+        """ρ ln(z_d − δ_d) + g · c_d, of what is given (N,)."""
         z = self.given
         assert self.calling is not None
-        odds, shift = self.echo[:, :2].unbind(1)
-        discount, calling = self.calling[z.column].split([1, self.calling.shape[1] - 1], 1)
-        units = (z.value.to(self.query.dtype) - (discount[:, 0] + shift[z.row]).sigmoid()).clamp(min=0)
+        (shift, *gains), (discount, *calling) = self.echo[:, 1:].unbind(1), self.calling.unbind(1)
+        odds = discount.index_select(0, z.column) + shift.index_select(0, z.row)
+        calls = (z.value.to(odds.dtype) - odds.sigmoid()).clamp(min=_TINY).log()
         if self.power is not None:
-            units = units ** self.power[z.row, 0]
-        weight = units * (self.echo[z.row, 2:] * calling).sum(1).exp()
-        whole = z.per_row(weight)
-        repeated = torch.where(whole > _TINY, odds.sigmoid(), 0.0)[:, None]
-        return repeated, weight / whole.clamp(min=_TINY)[z.row]
+            calls = calls * self.power[z.row, 0]
+        for gain, call in zip(gains, calling, strict=True):
+            calls = calls + gain.index_select(0, z.row) * call.index_select(0, z.column)
+        return calls
 
     @property
     def mean(self) -> Tensor:
@@ -297,14 +307,10 @@ class BagLaw:
         query, table = self.query, self.table
         if self.lean is not None and self.levels is not None:
             query, table = torch.cat([query, self.lean], 1), torch.cat([table, self.levels], 1)
-        log_share = _LogSoftmax.apply(query, table, self.bias, places, taken)
-        if self.calling is None:
-            return log_share
-        repeated, share = self._repeats()
-        share = self.given.valued(share).at(places)
-        log_share = log_share + torch.log1p(-repeated)[places.row, 0]
-        joined = torch.logaddexp(log_share, (repeated[places.row, 0] * share).clamp(min=_TINY).log())
-        return torch.where(share > 0, joined, log_share)
+        anew = _LogSoftmax.apply(query, table, self.bias, places, taken)
+        return (
+            anew if self.calling is None else _LogMixed.apply(anew, self.echo[:, 0], self._calls(), places, self.given)
+        )
 
     def sample(self, generator: torch.Generator | None = None) -> Bags:
         """Draw every row."""
@@ -380,7 +386,7 @@ class BagLaw:
         if self.calling is None:
             return weights
         repeated, share = self._repeats()
-        seen = weights[z.row, z.column] + (repeated / (1 - repeated) * weights.sum(-1, keepdim=True))[z.row, 0] * share
+        seen = weights[z.row, z.column] + (repeated / (1 - repeated) * weights.sum(-1))[z.row] * share
         if self.tilt is not None:
             seen = seen * (self.tilt[z.row, _class_of(z.value)] - self.tilt[z.row, 0]).exp()
         weights[z.row, z.column] = seen
@@ -430,6 +436,43 @@ class _LogSoftmax(torch.autograd.Function):
             None,
             None,
         )
+
+
+def _urn(odds: Tensor, calls: Tensor, given: Bags) -> tuple[Tensor, Tensor]:
+    """π (B,), zero where nothing lies, and the shares (N,) of entries that call with the weights exp(calls)."""
+    weight = calls.exp() * (given.value > 0)
+    whole = given.per_row(weight)
+    repeated = odds.sigmoid() * (whole > _TINY)
+    return repeated, weight / whole.clamp(min=_TINY).index_select(0, given.row)
+
+
+class _LogMixed(torch.autograd.Function):
+    """ln((1 − π) exp(anew) + π share) at some places: ``anew`` (P,) is the first composition there, the other is an urn's.
+
+    Written out because the derivatives are few: with r = π share over the whole, those by anew, the log-odds of π and ln share are
+    1 − r, r − π and r.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, anew: Tensor, odds: Tensor, calls: Tensor, places: Bags, given: Bags) -> Tensor:
+        repeated, share = _urn(odds, calls, given)
+        found = given.find(places)
+        again = (repeated.index_select(0, given.row) * share).log()
+        again = again if found is None else torch.nn.functional.pad(again, (0, 1), value=-torch.inf)[found]
+        mixed = torch.logaddexp(anew + torch.log1p(-repeated).index_select(0, places.row), again)
+        ctx.save_for_backward(repeated, share, (again - mixed).exp_())
+        ctx.places, ctx.given, ctx.found = places, given, found
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        repeated, share, blame = ctx.saved_tensors
+        places, given = ctx.places, ctx.given
+        again = grads[0] * blame
+        by_row = places.per_row(again)
+        odds = by_row - repeated * places.per_row(grads[0])
+        calls = again if ctx.found is None else again.new_zeros(len(share) + 1).index_add(0, ctx.found, again)[:-1]
+        return grads[0] - again, odds, calls - share * by_row.index_select(0, given.row), None, None
 
 
 def drop(weights: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -47,7 +47,7 @@ MAX_SHAPE = 1e6
 TOKENS = 50.0
 """Units of an ordinary bag, at most."""
 
-SAMPLED, MOST_SAMPLED = 1024, 0.75
+SAMPLED, MOST_SAMPLED = 512, 0.75
 """Columns on which the softmax is worked out in training, about, beside those of the batch; and the share of all from which on a
 sample is not worth its noise."""
 
@@ -385,8 +385,9 @@ class BagHead(Head):
     def features(self, z: Bags, alpha: Tensor) -> Tensor:
         """Σ_d ln(1 + z_d) · table_d, each direction by its gauge, and the total's features."""
         table = self.table.weight if z.sample is None else z.sample.table
-        amount = z.value.float().log1p()
-        seen = nn.functional.embedding_bag(z.column, table, z.starts(), mode="sum", per_sample_weights=amount)
+        there = z.nonzero()
+        amount = there.value.float().log1p()
+        seen = nn.functional.embedding_bag(there.column, table, there.starts(), mode="sum", per_sample_weights=amount)
         return torch.cat([seen * self.gauge, self.total.features(z.totals()[:, None], alpha)], -1)
 
     def forward(self, output: Tensor, z: Bags, alpha: Tensor) -> Belief:
@@ -397,10 +398,11 @@ class BagHead(Head):
         total = None if learning else self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
         odds, gain, shift = echo[:, :1] - 1, _soft(echo[:, 1:2], 2).exp(), _soft(echo[:, 2:], 12)
-        power, tilt, lean = None, None, None
-        table, bias, calling, levels = self._columns(z.sample)
+        power, tilt, lean, levels = None, None, None, None
+        table, bias, calling = self._columns(z.sample)
         if self.balance.requires_grad or bool(self.balance.any()):
             lean, *others = (self._when(alpha) @ self.balance).split(self.balanced, 1)
+            levels = self.levels if z.sample is None else self.levels[z.sample.columns]
             if calling is not None:
                 more, factor, power, again, tilt = others
                 odds, power, tilt = odds + more, _soft(power, 1).exp(), _soft(tilt, 6)
@@ -425,23 +427,21 @@ class BagHead(Head):
         place = (chosen.cumsum(0) - 1)[x.column]
         return Bags(x.row, place, x.value, (len(x), len(columns)), Sample(columns, inclusion, self.table(columns)))
 
-    def _columns(self, sample: Sample | None) -> tuple[Tensor, Tensor, Tensor | None, Tensor]:
-        """Of every column its row of the table, its bias, how it calls for itself, and its levels.
+    def _columns(self, sample: Sample | None) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Of every column its row of the table, its bias, and how it calls for itself.
 
         A column of a sample stands for those like it that are not included, so that the sum under the softmax has the right mean
         (Horvitz and Thompson, 1952).
         """
         table: Tensor = self.table.weight
         bias: Tensor = self.bias
-        levels = self.levels
         calling: Tensor | None = self.calling if self.amounts is None else None
         if sample is not None:
-            table, levels = sample.table, levels[sample.columns]
-            bias = bias[sample.columns] - sample.inclusion.log()
-            calling = None if calling is None else calling[sample.columns]
+            table, bias = sample.table, bias.index_select(0, sample.columns) - sample.inclusion.log()
+            calling = None if calling is None else calling.index_select(0, sample.columns)
         if calling is not None:
             calling = torch.cat([calling[:, 1:] - 1, _soft(calling[:, :1], 4)], 1)
-        return table, bias, calling, levels
+        return table, bias, calling
 
     def missing_total(self, there: Tensor, alpha: Tensor) -> Mixture:
         """The law of what is missing of the totals of which ``there`` (B, 1) is left.

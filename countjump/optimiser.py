@@ -39,9 +39,9 @@ class RowAdam(torch.optim.Optimizer):
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None:
-                    self._update(weight, group)
+                    self._update(weight, weight.grad, group)
 
-    def _update(self, weight: Tensor, group: dict[str, Any]) -> None:
+    def _update(self, weight: Tensor, gradient: Tensor, group: dict[str, Any]) -> None:
         state = self.state[weight]
         if not state:
             zero = torch.tensor(0.0, dtype=torch.float64)
@@ -51,18 +51,17 @@ class RowAdam(torch.optim.Optimizer):
         if state["step"] % DECAY_EVERY == 0:
             weight.mul_(float((-state["decay"]).exp()))
             state["decay"].zero_()
-        rows, gradient = _touched(weight)
+        rows, values = _touched(gradient)
         beta, square = group["beta"], state["square"]
-        mean_square = torch.linalg.vector_norm(gradient, dim=1).square_() / gradient.shape[1]
+        mean_square = torch.linalg.vector_norm(values, dim=1).square_() / values.shape[1]
         square.mul_(beta).index_add_(0, rows, mean_square, alpha=1 - beta)
         scale = (square[rows] / (1 - beta ** float(state["step"]))).sqrt_().add_(group["eps"])
-        weight.index_add_(0, rows, gradient.div_(scale[:, None]), alpha=-group["lr"])
+        values.div_(scale[:, None])
+        weight.add_(gradient, alpha=-group["lr"])
 
 
-def _touched(weight: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows that a gradient names, and what it says of them."""
-    gradient = weight.grad
-    assert gradient is not None
+def _touched(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows that a gradient names, and what it says of them, to be changed in place."""
     if gradient.is_sparse:
         return gradient._indices()[0], gradient._values()
-    return torch.arange(len(weight), device=weight.device), gradient
+    return torch.arange(len(gradient), device=gradient.device), gradient

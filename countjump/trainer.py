@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,6 +28,8 @@ from countjump.optimiser import RowAdam
 
 AVERAGE_EVERY = 16
 """Updates from one addition to the moving average to the next, at most: each passes over all weights."""
+
+MATRICES, VECTORS = "matrices", "vectors"
 
 Loss = Callable[[np.ndarray, torch.Generator], Tensor]
 
@@ -70,12 +72,12 @@ class Settings:
         return min(self.ema, (1 + update) / (10 + update))
 
     def average_every(self, update: int) -> int:
-        """Updates from one addition to the moving average to the next: a sixtieth of those that it looks back on, within bounds.
+        """Updates from one addition to the moving average to the next: a quarter of those that it looks back on, within bounds.
 
-        >>> [Settings(updates=1, batch_size=1).average_every(u) for u in (0, 2000, 20_000)]
+        >>> [Settings(updates=1, batch_size=1).average_every(u) for u in (0, 100, 20_000)]
         [1, 3, 16]
         """
-        return int(np.clip(1 / max(1 - self.decay(update), 1e-9) / 60, 1, AVERAGE_EVERY))
+        return int(np.clip(1 / max(1 - self.decay(update), 1e-9) / 4, 1, AVERAGE_EVERY))
 
 
 class CheckpointError(ValueError):
@@ -105,14 +107,14 @@ def train(
     strata: np.ndarray | None = None,
 ) -> list[dict[str, float]]:
     """Train ``module`` in place, leave it with the best (or last) averaged weights, and return the history."""
-    learned = [(name, weight) for name, weight in module.named_parameters() if weight.requires_grad]
-    names, weights = zip(*learned, strict=True)
+    held = _hold(module)
+    weights = list(held.values())
     average = [weight.detach().clone() for weight in weights]
     best = [weight.clone() for weight in average]
-    optimisers = _optimisers(module, weights, settings)
+    optimisers = {name: _optimiser(name, weight, settings) for name, weight in held.items()}
     state = _State()
     if settings.checkpoint is not None and settings.checkpoint.exists():
-        state = _resume(settings.checkpoint, fingerprint, names, weights, average, best, optimisers)
+        state = _resume(settings.checkpoint, fingerprint, held, average, best, optimisers)
     device = weights[0].device
     validate_every = max(settings.updates // settings.validations, 1)
     order = _Order(rows, settings.batch_size, settings.seed, strata)
@@ -125,8 +127,7 @@ def train(
             generator = torch.Generator(device=device)
             generator.manual_seed(int(np.random.SeedSequence([settings.seed, state.update]).generate_state(1)[0]))
             value = loss(order.batch(state.update), generator)
-            for weight in weights:
-                weight.grad = None
+            _forget(weights)
             value.backward()
             given = [weight.grad for weight in weights if weight.grad is not None]
             gradients = [gradient._values() if gradient.is_sparse else gradient for gradient in given]
@@ -138,7 +139,7 @@ def train(
                 )
             if norm > settings.clip:
                 torch._foreach_mul_(gradients, settings.clip / norm)
-            for optimiser in optimisers:
+            for optimiser in optimisers.values():
                 for group in optimiser.param_groups:
                     group["lr"] = settings.rate(state.update)
                 optimiser.step()
@@ -156,25 +157,59 @@ def train(
             if settings.checkpoint is not None and (
                 state.update % settings.checkpoint_every == 0 or state.update == settings.updates or state.stopped
             ):
-                _save(settings.checkpoint, fingerprint, state, names, weights, average, best, optimisers)
+                _save(settings.checkpoint, fingerprint, state, held, average, best, optimisers)
     _assign(weights, average if validation is None else best)
+    _release(module)
     return state.history
 
 
-def _optimisers(module: nn.Module, weights: tuple[Tensor, ...], settings: Settings) -> list[torch.optim.Optimizer]:
-    """AdamW, and for tables with sparse gradients :class:`countjump.optimiser.RowAdam`."""
-    tables = {part.weight for part in module.modules() if isinstance(part, nn.Embedding) and part.sparse}
-    by_row = [weight for weight in weights if weight in tables]
-    # What decays is matrices: a bias has nothing to be small for.
-    matrices = [weight for weight in weights if weight not in tables and weight.ndim > 1]
-    groups = [
-        {"params": matrices, "weight_decay": settings.weight_decay},
-        {"params": [weight for weight in weights if weight.ndim <= 1], "weight_decay": 0.0},
-    ]
-    optimisers: list[torch.optim.Optimizer] = [torch.optim.AdamW(groups, lr=settings.learning_rate, fused=True)]
-    if by_row:
-        optimisers.append(RowAdam(by_row, lr=settings.learning_rate, weight_decay=settings.weight_decay))
-    return optimisers
+def _hold(module: nn.Module) -> dict[str, nn.Parameter]:
+    """The weights that are trained, as few tensors: an operation on each would cost more than its arithmetic.
+
+    Tables with sparse gradients are held by their names, all other matrices as one vector, and all vectors as one.
+    """
+    learned = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+    by_row = {part.weight for part in module.modules() if isinstance(part, nn.Embedding) and part.sparse}
+    tables = {name: weight for name, weight in learned.items() if weight in by_row}
+    others = [weight for name, weight in learned.items() if name not in tables]
+    kinds = {
+        MATRICES: [weight for weight in others if weight.ndim > 1],
+        VECTORS: [weight for weight in others if weight.ndim <= 1],
+    }
+    return tables | {kind: _flatten(parts) for kind, parts in kinds.items() if parts}
+
+
+def _flatten(parts: list[nn.Parameter]) -> nn.Parameter:
+    """One vector; the weights become views of it, and their gradients views of its gradient."""
+    whole = nn.Parameter(torch.cat([part.detach().flatten() for part in parts]))
+    whole.grad = torch.zeros_like(whole)
+    sizes = [part.numel() for part in parts]
+    for part, values, gradient in zip(parts, whole.detach().split(sizes), whole.grad.split(sizes), strict=True):
+        part.data, part.grad = values.view_as(part), gradient.view_as(part)
+    return whole
+
+
+def _release(module: nn.Module) -> None:
+    """Weights that are views of nothing."""
+    for weight in module.parameters():
+        weight.data, weight.grad = weight.data.clone(), None
+
+
+def _forget(weights: list[nn.Parameter]) -> None:
+    """No gradients: those of which others are views stay where they are."""
+    for weight in weights:
+        if weight.grad is not None and not weight.grad.is_sparse:
+            weight.grad.zero_()
+        else:
+            weight.grad = None
+
+
+def _optimiser(name: str, weight: nn.Parameter, settings: Settings) -> torch.optim.Optimizer:
+    """AdamW, or of tables :class:`countjump.optimiser.RowAdam`. A vector does not decay: a bias has nothing to be small for."""
+    decay = 0.0 if name == VECTORS else settings.weight_decay
+    if name in (MATRICES, VECTORS):
+        return torch.optim.AdamW([weight], lr=settings.learning_rate, weight_decay=decay, fused=True)
+    return RowAdam([weight], lr=settings.learning_rate, weight_decay=decay)
 
 
 class _Order:
@@ -204,7 +239,7 @@ def _validate(
     state: _State,
     settings: Settings,
     validation: Callable[[], float] | None,
-    weights: tuple[Tensor, ...],
+    weights: list[nn.Parameter],
     average: list[Tensor],
     best: list[Tensor],
 ) -> None:
@@ -226,30 +261,22 @@ def _validate(
 
 
 @torch.no_grad()
-def _assign(weights: tuple[Tensor, ...], values: list[Tensor]) -> None:
-    torch._foreach_copy_(list(weights), values)
-
-
-def _of(optimisers: list[torch.optim.Optimizer], weight: Tensor) -> torch.optim.Optimizer:
-    """The one that moves a weight."""
-    return next(
-        each for each in optimisers if any(weight is its for group in each.param_groups for its in group["params"])
-    )
+def _assign(weights: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+    torch._foreach_copy_(list(weights), list(values))
 
 
 def _save(
     path: Path,
     fingerprint: str,
     state: _State,
-    names: tuple[str, ...],
-    weights: tuple[Tensor, ...],
+    held: dict[str, nn.Parameter],
     average: list[Tensor],
     best: list[Tensor],
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: dict[str, torch.optim.Optimizer],
 ) -> None:
     tensors: dict[str, Tensor] = {}
-    for name, weight, mean, good in zip(names, weights, average, best, strict=True):
-        parts = {"weight": weight.detach(), "average": mean, "best": good} | _of(optimisers, weight).state[weight]
+    for (name, weight), mean, good in zip(held.items(), average, best, strict=True):
+        parts = {"weight": weight.detach(), "average": mean, "best": good} | optimisers[name].state[weight]
         tensors |= {f"{part}/{name}": tensor.cpu().contiguous() for part, tensor in parts.items()}
     described = {"fingerprint": fingerprint, "state": json.dumps(vars(state))}
     write_atomically(path, save(tensors, metadata=described))
@@ -258,11 +285,10 @@ def _save(
 def _resume(
     path: Path,
     fingerprint: str,
-    names: tuple[str, ...],
-    weights: tuple[Tensor, ...],
+    held: dict[str, nn.Parameter],
     average: list[Tensor],
     best: list[Tensor],
-    optimisers: list[torch.optim.Optimizer],
+    optimisers: dict[str, torch.optim.Optimizer],
 ) -> _State:
     advice = f"delete {path} or choose another checkpoint_dir"
     try:
@@ -270,14 +296,14 @@ def _resume(
             described: dict[str, Any] = file.metadata() or {}
             if described.get("fingerprint") != fingerprint:
                 raise CheckpointError(f"the checkpoint {path} is of another fit (data or settings differ): {advice}")
-            parts: dict[str, dict[str, Tensor]] = {name: {} for name in names}
+            parts: dict[str, dict[str, Tensor]] = {name: {} for name in held}
             for key in file.keys():  # noqa: SIM118
                 part, _, name = key.partition("/")
                 parts[name][part] = file.get_tensor(key)
-            for name, weight, mean, good in zip(names, weights, average, best, strict=True):
+            for (name, weight), mean, good in zip(held.items(), average, best, strict=True):
                 _assign((weight, mean, good), [parts[name].pop(part) for part in ("weight", "average", "best")])
                 moments = {part: tensor.to(weight.device) for part, tensor in parts[name].items()}
-                _of(optimisers, weight).state[weight] = moments
+                optimisers[name].state[weight] = moments
             return _State(**json.loads(described["state"]))
     except (SafetensorError, KeyError) as error:
         raise CheckpointError(f"the checkpoint {path} is damaged ({error}): {advice}") from error

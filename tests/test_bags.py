@@ -14,7 +14,7 @@ from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, Gammas
 from countjump.laws import Binomial, Gamma, Mixture, Multinomial, Poisson, Product, Split
 from countjump.likelihood import bag_bound
 from countjump.networks import MLP
-from countjump.processes.bags import BagJump
+from countjump.processes.bags import LEAST, STEP, BagJump
 from countjump.processes.base import Denoiser, distinct_rows
 from countjump.schedules import Cosine
 
@@ -327,19 +327,30 @@ def test_loss_of_reals_is_of_places_and_of_amounts():
     process, denoise = model(columns=4, amounts=True)
     x = Bags.from_dense(DENSE * 0.3)
     times = torch.tensor([0.0, 0.5]).double()
-    index = torch.tensor([0, 1, 0])
+    index = torch.tensor([1, 1, 0])
     t = times[index][:, None]
     z = process.corrupt(x, t, generator(0))
     belief = denoise(z, times, index)
     loss = process.loss(x, z, t, belief, generator(0))
     assert z.value.max() == 1
+    assert 0 < z.totals()[0] < x.row.bincount()[0]
     whole = x.valued(torch.ones_like(x.value))
     places = process.head.negative_log_likelihood(belief, whole.valued(whole.value - z.value))
     amounts = belief.data.negative_log_likelihood(x)
     per = process.head.divisor(z, process.schedule.alpha(t))
-    torch.testing.assert_close(loss, (places + torch.tensor([1.0, 0.0, 1.0]).double() * amounts) / per)
+    weighed = places * process._weight(t) + torch.tensor([0.0, 0.0, 1.0]).double() * amounts
+    torch.testing.assert_close(loss, weighed / per)
     drawn = denoise(process.units(x), torch.zeros(1), torch.zeros(3, dtype=torch.long)).data.sample(generator(0))
     assert torch.equal(drawn.dense() > 0, DENSE > 0)
+
+
+def test_by_the_squared_weights_a_unit_counts_once_at_the_time_when_it_falls():
+    process, _ = model(columns=4)
+    t = (torch.arange(10_000).double()[:, None] + 0.5) / 10_000
+    rate = process._weight(t) ** 2 - LEAST
+    missing = 1 - process.schedule.alpha(t)[:, 0]
+    assert float((rate * missing).mean()) == pytest.approx(1, abs=0.03)
+    assert float(process._weight(torch.zeros(1, 1).double())) == pytest.approx((1 / STEP + LEAST) ** 0.5)
 
 
 def amounts(rows: int) -> Amounts:
@@ -379,10 +390,14 @@ def test_likelihood_of_amounts_is_of_the_total_and_of_the_numbers():
     assert float(law.negative_log_likelihood(x)) == pytest.approx(-float(total + numbers), rel=1e-5)
 
 
+@pytest.mark.parametrize("own", [False, True])
 @pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False), (True, True)])
-def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets, tilted):
+def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets, tilted, own):
+    """At any places, and at those of z_t, of which some may be empty, as in training."""
     law = bag_law(sets=sets, tilted=tilted)
     value = Bags.from_dense(torch.tensor([[0, 2, 0] if sets else [1, 2, 1], [1, 0, 4]], dtype=torch.float64))
+    if own:
+        law = BagLaw(**{**vars(law), "given": value.valued(law.given.at(value))})
     inputs = [
         law.query,
         law.table,

@@ -41,4 +41,5 @@ def test_three_blocks_of_two_layers_and_a_time_projection():
     assert len(network.blocks) == 3
     for block in network.blocks:
         kinds = sorted(type(module).__name__ for module in block.children())
-        assert kinds == ["LayerNorm", "Linear", "Linear", "Linear"]
+        assert kinds == ["LayerNorm", "Linear", "Linear"]
+    assert network.time.weight.shape == (3 * 16, 16)

@@ -47,6 +47,34 @@ def test_matrices_decay_and_vectors_do_not():
     assert (layer.bias == 1).all()
 
 
+def test_weights_held_together_move_as_by_adamw_on_each_and_are_given_back_apart():
+    module, plain = (nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)) for _ in range(2))
+    plain.load_state_dict(module.state_dict())
+    x = torch.arange(6.0).reshape(2, 3)
+    train(
+        module,
+        lambda rows, generator: module(x).square().sum(),
+        8,
+        settings(updates=7, lr_schedule="constant", warmup=0, ema=0.0, weight_decay=0.3, clip=math.inf),
+    )
+    groups = [
+        {
+            "params": [weight for weight in plain.parameters() if (weight.ndim > 1) == decays],
+            "weight_decay": 0.3 * decays,
+        }
+        for decays in (True, False)
+    ]
+    optimiser = torch.optim.AdamW(groups, lr=0.05)
+    for _ in range(7):
+        optimiser.zero_grad()
+        plain(x).square().sum().backward()
+        optimiser.step()
+    for mine, other in zip(module.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(mine, other)
+        assert mine.grad is None
+        assert mine.untyped_storage().nbytes() == mine.nbytes
+
+
 def test_every_row_is_visited_once_an_epoch_and_batches_are_stratified():
     key = np.random.default_rng(0).random(100)
     order = _Order(100, 10, seed=0, strata=key)

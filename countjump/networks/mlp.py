@@ -30,18 +30,17 @@ class SparseLinear(nn.Linear):
 
 
 class Block(nn.Module):
-    """Two layers with a projection of the time embedding between them, layer norm, leaky ReLU, and a skip around."""
+    """Two layers with what the time says added between them, layer norm, leaky ReLU, and a skip around."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(width)
         self.first = nn.Linear(width, width)
-        self.time = nn.Linear(width, width)
         self.second = nn.Linear(width, width)
 
-    def forward(self, h: Tensor, embedding: Tensor, index: Tensor) -> Tensor:
-        """The time is projected once per distinct time, then gathered."""
-        inner = self.first(functional.leaky_relu(self.norm(h), 0.01)) + self.time(embedding).index_select(0, index)
+    def forward(self, h: Tensor, time: Tensor) -> Tensor:
+        """(B, width) and (B, width) → (B, width)."""
+        inner = self.first(functional.leaky_relu(self.norm(h), 0.01)) + time
         return h + self.second(functional.leaky_relu(inner, 0.01))
 
 
@@ -58,15 +57,20 @@ class MLP(nn.Module):
         self.embedding = TimeEmbedding(width)
         self.input = (SparseLinear if sparse else nn.Linear)(inputs, width)
         self.blocks = nn.ModuleList(Block(width) for _ in range(blocks))
+        self.time = nn.Linear(width, blocks * width)
         self.norm = nn.LayerNorm(width)
         self.output = nn.Linear(width, outputs)
         nn.init.normal_(self.output.weight, std=0.01 / width**0.5)
         nn.init.zeros_(self.output.bias)
 
     def forward(self, features: Tensor, times: Tensor, index: Tensor) -> Tensor:
-        """Features (B, inputs), distinct times (U,), index (B,) of each row's time → (B, outputs)."""
+        """Features (B, inputs), distinct times (U,), index (B,) of each row's time → (B, outputs).
+
+        A time is embedded and projected, for all blocks at once, as often as it is distinct, and then gathered.
+        """
         embedding = functional.leaky_relu(self.embedding(times), 0.01)
+        projected = self.time(embedding).index_select(0, index).chunk(len(self.blocks), 1)
         h = self.input(features)
-        for block in self.blocks:
-            h = block(h, embedding, index)
+        for block, time in zip(self.blocks, projected, strict=True):
+            h = block(h, time)
         return self.output(functional.leaky_relu(self.norm(h), 0.01))
