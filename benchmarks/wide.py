@@ -42,6 +42,7 @@ NONZEROS = 50
 COLUMNS = 30_000
 GROWTH = (5_000, 50_000, 500_000)
 BLOCKS = (128, 512, 2000)
+BATCH = 128
 
 
 def bags(rows: int, columns: int, seed: int = 0) -> sp.csr_matrix:
@@ -61,7 +62,9 @@ def bags(rows: int, columns: int, seed: int = 0) -> sp.csr_matrix:
 
 def fit(X: sp.csr_matrix, updates: int) -> float:
     """Seconds of a fit of so many updates."""
-    model = JumpModel(max_updates=updates, width=128, random_state=0, progress=False, validation_fraction=0.0)
+    model = JumpModel(
+        max_updates=updates, width=128, batch_size=BATCH, random_state=0, progress=False, validation_fraction=0.0
+    )
     return seconds(lambda: model.fit(X))
 
 
@@ -134,7 +137,7 @@ def columns_(columns: int, updates: int) -> None:
 def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, most: int) -> list[Line]:
     """An update and ``rows`` documents of 20 Newsgroups, and how well each fits after as many updates."""
     X = load("20news-bow", data).x
-    naive = WideStraightforward(X, lam=10.0)
+    naive = WideStraightforward(X, lam=10.0, batch=BATCH)
     threads, _ = best_threads(lambda: [naive.update() for _ in range(2)], most)
     say("timing updates")
 
@@ -170,7 +173,7 @@ def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, 
     real = X[real[:rows]]
     lines = [
         Line(
-            "training update, width 128, batch 128",
+            f"training update, width 128, batch {BATCH}",
             f"{naive_ms:.0f} ms (threads: {threads})",
             f"{mine_ms:.0f} ms",
             f"{ratio(naive_ms, mine_ms)} faster",

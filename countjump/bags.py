@@ -440,10 +440,12 @@ class _LogSoftmax(torch.autograd.Function):
 
 def _urn(odds: Tensor, calls: Tensor, given: Bags) -> tuple[Tensor, Tensor]:
     """π (B,), zero where nothing lies, and the shares (N,) of entries that call with the weights exp(calls)."""
-    weight = calls.exp() * (given.value > 0)
-    whole = given.per_row(weight)
-    repeated = odds.sigmoid() * (whole > _TINY)
-    return repeated, weight / whole.clamp(min=_TINY).index_select(0, given.row)
+    calls = calls.masked_fill(given.value <= 0, -torch.inf)
+    largest = calls.new_full((len(given),), -torch.inf).scatter_reduce(0, given.row, calls.detach(), "amax")
+    lies = largest > -torch.inf
+    weight = (calls - torch.where(lies, largest, 0.0).index_select(0, given.row)).exp()
+    whole = torch.where(lies, given.per_row(weight), 1.0)
+    return odds.sigmoid() * lies, weight / whole.index_select(0, given.row)
 
 
 class _LogMixed(torch.autograd.Function):

@@ -29,7 +29,8 @@ from countjump.optimiser import RowAdam
 AVERAGE_EVERY = 16
 """Updates from one addition to the moving average to the next, at most: each passes over all weights."""
 
-MATRICES, VECTORS = "matrices", "vectors"
+CHECKPOINT = 2
+"""The number of the checkpoints' format."""
 
 Loss = Callable[[np.ndarray, torch.Generator], Tensor]
 
@@ -54,6 +55,11 @@ class Settings:
     checkpoint_every: int = 500
     progress: bool = True
     title: str = "fit"
+
+    def decisive(self) -> str:
+        """What the outcome depends on."""
+        silent = ("checkpoint", "checkpoint_every", "progress", "title")
+        return json.dumps({name: value for name, value in vars(self).items() if name not in silent})
 
     def rate(self, update: int) -> float:
         """The learning rate of an update, counted from zero.
@@ -107,14 +113,14 @@ def train(
     strata: np.ndarray | None = None,
 ) -> list[dict[str, float]]:
     """Train ``module`` in place, leave it with the best (or last) averaged weights, and return the history."""
-    held = _hold(module)
-    weights = list(held.values())
+    fingerprint = f"{CHECKPOINT} {fingerprint} {settings.decisive()}"
+    held = _hold(module, settings)
+    weights = [each.weight for each in held.values()]
     average = [weight.detach().clone() for weight in weights]
     best = [weight.clone() for weight in average]
-    optimisers = {name: _optimiser(name, weight, settings) for name, weight in held.items()}
     state = _State()
     if settings.checkpoint is not None and settings.checkpoint.exists():
-        state = _resume(settings.checkpoint, fingerprint, held, average, best, optimisers)
+        state = _resume(settings.checkpoint, fingerprint, held, average, best)
     device = weights[0].device
     validate_every = max(settings.updates // settings.validations, 1)
     order = _Order(rows, settings.batch_size, settings.seed, strata)
@@ -127,7 +133,8 @@ def train(
             generator = torch.Generator(device=device)
             generator.manual_seed(int(np.random.SeedSequence([settings.seed, state.update]).generate_state(1)[0]))
             value = loss(order.batch(state.update), generator)
-            _forget(weights)
+            for each in held.values():
+                each.forget()
             value.backward()
             given = [weight.grad for weight in weights if weight.grad is not None]
             gradients = [gradient._values() if gradient.is_sparse else gradient for gradient in given]
@@ -139,10 +146,9 @@ def train(
                 )
             if norm > settings.clip:
                 torch._foreach_mul_(gradients, settings.clip / norm)
-            for optimiser in optimisers.values():
-                for group in optimiser.param_groups:
-                    group["lr"] = settings.rate(state.update)
-                optimiser.step()
+            for each in held.values():
+                each.optimiser.param_groups[0]["lr"] = settings.rate(state.update)
+                each.optimiser.step()
             state.update += 1
             validates = state.update % validate_every == 0 or state.update == settings.updates
             if validates or state.update - state.averaged >= settings.average_every(state.update):
@@ -157,59 +163,70 @@ def train(
             if settings.checkpoint is not None and (
                 state.update % settings.checkpoint_every == 0 or state.update == settings.updates or state.stopped
             ):
-                _save(settings.checkpoint, fingerprint, state, held, average, best, optimisers)
+                _save(settings.checkpoint, fingerprint, state, held, average, best)
     _assign(weights, average if validation is None else best)
-    _release(module)
+    for each in held.values():
+        each.release()
     return state.history
 
 
-def _hold(module: nn.Module) -> dict[str, nn.Parameter]:
+@dataclass(frozen=True)
+class _Held:
+    """A weight that an optimiser moves: a table, or a vector of which the ``parts`` are views, and their gradients of its own."""
+
+    weight: nn.Parameter
+    parts: list[nn.Parameter]
+    optimiser: torch.optim.Optimizer
+
+    def forget(self) -> None:
+        """No gradient; one that has views stays where it is."""
+        if self.parts and self.weight.grad is not None:
+            self.weight.grad.zero_()
+        else:
+            self.weight.grad = None
+
+    def release(self) -> None:
+        """Parts that are views of nothing."""
+        for part in self.parts:
+            part.data, part.grad = part.data.clone(), None
+        self.weight.grad = None
+
+
+def _hold(module: nn.Module, settings: Settings) -> dict[str, _Held]:
     """The weights that are trained, as few tensors: an operation on each would cost more than its arithmetic.
 
-    Tables with sparse gradients are held by their names, all other matrices as one vector, and all vectors as one.
+    Tables with sparse gradients are held by their names and moved by :class:`countjump.optimiser.RowAdam`; all other matrices are
+    held as one vector, and all vectors as one, which does not decay: a bias has nothing to be small for. To these a weight
+    without a gradient is one whose gradient is zero. While they are held a loss must leave the gradients alone.
     """
     learned = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
     by_row = {part.weight for part in module.modules() if isinstance(part, nn.Embedding) and part.sparse}
-    tables = {name: weight for name, weight in learned.items() if weight in by_row}
-    others = [weight for name, weight in learned.items() if name not in tables]
-    kinds = {
-        MATRICES: [weight for weight in others if weight.ndim > 1],
-        VECTORS: [weight for weight in others if weight.ndim <= 1],
-    }
-    return tables | {kind: _flatten(parts) for kind, parts in kinds.items() if parts}
+    held = {}
+    rate, decay = settings.learning_rate, settings.weight_decay
+    for name, weight in learned.items():
+        if weight in by_row:
+            held[name] = _Held(weight, [], RowAdam([weight], lr=rate, weight_decay=decay))
+    others = [weight for name, weight in learned.items() if name not in held]
+    for kind, parts, decays in (
+        ("matrices", [weight for weight in others if weight.ndim > 1], decay),
+        ("vectors", [weight for weight in others if weight.ndim <= 1], 0.0),
+    ):
+        if parts:
+            whole = _flatten(parts)
+            held[kind] = _Held(whole, parts, torch.optim.AdamW([whole], lr=rate, weight_decay=decays, fused=True))
+    return held
 
 
 def _flatten(parts: list[nn.Parameter]) -> nn.Parameter:
     """One vector; the weights become views of it, and their gradients views of its gradient."""
+    if len({(part.dtype, part.device) for part in parts}) > 1:
+        raise ValueError("weights of several dtypes or devices cannot be trained together")
     whole = nn.Parameter(torch.cat([part.detach().flatten() for part in parts]))
     whole.grad = torch.zeros_like(whole)
     sizes = [part.numel() for part in parts]
     for part, values, gradient in zip(parts, whole.detach().split(sizes), whole.grad.split(sizes), strict=True):
         part.data, part.grad = values.view_as(part), gradient.view_as(part)
     return whole
-
-
-def _release(module: nn.Module) -> None:
-    """Weights that are views of nothing."""
-    for weight in module.parameters():
-        weight.data, weight.grad = weight.data.clone(), None
-
-
-def _forget(weights: list[nn.Parameter]) -> None:
-    """No gradients: those of which others are views stay where they are."""
-    for weight in weights:
-        if weight.grad is not None and not weight.grad.is_sparse:
-            weight.grad.zero_()
-        else:
-            weight.grad = None
-
-
-def _optimiser(name: str, weight: nn.Parameter, settings: Settings) -> torch.optim.Optimizer:
-    """AdamW, or of tables :class:`countjump.optimiser.RowAdam`. A vector does not decay: a bias has nothing to be small for."""
-    decay = 0.0 if name == VECTORS else settings.weight_decay
-    if name in (MATRICES, VECTORS):
-        return torch.optim.AdamW([weight], lr=settings.learning_rate, weight_decay=decay, fused=True)
-    return RowAdam([weight], lr=settings.learning_rate, weight_decay=decay)
 
 
 class _Order:
@@ -269,14 +286,14 @@ def _save(
     path: Path,
     fingerprint: str,
     state: _State,
-    held: dict[str, nn.Parameter],
+    held: dict[str, _Held],
     average: list[Tensor],
     best: list[Tensor],
-    optimisers: dict[str, torch.optim.Optimizer],
 ) -> None:
     tensors: dict[str, Tensor] = {}
-    for (name, weight), mean, good in zip(held.items(), average, best, strict=True):
-        parts = {"weight": weight.detach(), "average": mean, "best": good} | optimisers[name].state[weight]
+    for (name, each), mean, good in zip(held.items(), average, best, strict=True):
+        moments = each.optimiser.state[each.weight]
+        parts = {"weight": each.weight.detach(), "average": mean, "best": good} | moments
         tensors |= {f"{part}/{name}": tensor.cpu().contiguous() for part, tensor in parts.items()}
     described = {"fingerprint": fingerprint, "state": json.dumps(vars(state))}
     write_atomically(path, save(tensors, metadata=described))
@@ -285,10 +302,9 @@ def _save(
 def _resume(
     path: Path,
     fingerprint: str,
-    held: dict[str, nn.Parameter],
+    held: dict[str, _Held],
     average: list[Tensor],
     best: list[Tensor],
-    optimisers: dict[str, torch.optim.Optimizer],
 ) -> _State:
     advice = f"delete {path} or choose another checkpoint_dir"
     try:
@@ -300,10 +316,10 @@ def _resume(
             for key in file.keys():  # noqa: SIM118
                 part, _, name = key.partition("/")
                 parts[name][part] = file.get_tensor(key)
-            for (name, weight), mean, good in zip(held.items(), average, best, strict=True):
-                _assign((weight, mean, good), [parts[name].pop(part) for part in ("weight", "average", "best")])
-                moments = {part: tensor.to(weight.device) for part, tensor in parts[name].items()}
-                optimisers[name].state[weight] = moments
+            for (name, each), mean, good in zip(held.items(), average, best, strict=True):
+                _assign((each.weight, mean, good), [parts[name].pop(part) for part in ("weight", "average", "best")])
+                moments = {part: tensor.to(each.weight.device) for part, tensor in parts[name].items()}
+                each.optimiser.state[each.weight] = moments
             return _State(**json.loads(described["state"]))
     except (SafetensorError, KeyError) as error:
         raise CheckpointError(f"the checkpoint {path} is damaged ({error}): {advice}") from error

@@ -450,6 +450,28 @@ def test_a_head_begins_with_known_directions():
     assert process.head.features(x, torch.full((1, 1), 0.5).double()).isfinite().all()
 
 
+def test_where_nothing_lies_units_come_anew():
+    """As at t = 1, when every place of a row is empty."""
+    law = bag_law()
+    value = Bags.from_dense(torch.tensor([[1, 2, 1], [1, 0, 4]], dtype=torch.float64))
+    law = BagLaw(**{**vars(law), "given": value.valued(torch.zeros_like(value.value))})
+    anew = (law.bias + law.query @ law.table.t()).double().log_softmax(-1)
+    torch.testing.assert_close(law.cross_entropy(value), -(value.dense() * anew).sum(1), rtol=1e-5, atol=1e-5)
+
+
+def test_an_urn_with_very_large_calls_is_finite():
+    law = bag_law()
+    law = BagLaw(**{**vars(law), "calling": torch.tensor([[40.0, 0.0, 300.0], [0.0, 0.0, 0.0], [40.0, 0.0, 299.0]])})
+    law.echo[:, 2:] = torch.tensor([0.0, 1.0])
+    shares = law.shares()[0]
+    repeated = float(law.echo[0, 0].sigmoid())
+    anew = (law.bias + law.query @ law.table.t())[0].softmax(-1)
+    # Of 1 and 2 units with discounts of one, and thus next to nothing, to the power of 0.8: the larger call and the larger count.
+    assert shares.isfinite().all()
+    assert float(shares.sum()) == pytest.approx(1)
+    assert float(((shares - (1 - repeated) * anew) / repeated)[1]) == pytest.approx(0, abs=1e-5)
+
+
 def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():
     law = bag_law()
     law = BagLaw(**{**vars(law), "bias": torch.tensor([0.0, -200.0, 0.0], requires_grad=True)})

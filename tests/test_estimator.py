@@ -22,6 +22,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex
 from countjump.bags import CLASSES, Bags
+from countjump.data.rows import Rows
+from countjump.estimator import default_batch_size, default_updates
 from countjump.priors import directions
 from countjump.trainer import CheckpointError
 
@@ -797,11 +799,14 @@ def test_columns_that_are_not_there_yet_come_as_often_as_expected():
     assert np.mean(ratios, axis=0) == pytest.approx([1, 1], abs=0.1)
 
 
-@pytest.mark.parametrize("moment", [10, 40])
-def test_a_wide_fit_that_is_interrupted_ends_with_the_same_weights(tmp_path, monkeypatch, moment):
-    """Also while its totals are learned, which are learned anew."""
+@pytest.mark.parametrize(("moment", "sampled"), [(10, False), (40, False), (40, True)])
+def test_a_wide_fit_that_is_interrupted_ends_with_the_same_weights(tmp_path, monkeypatch, moment, sampled):
+    """Also while its totals are learned, which are learned anew; on all columns, or on a sample of them."""
+    import countjump.beliefs as beliefs
     import countjump.trainer as trainer
 
+    monkeypatch.setattr(beliefs, "SAMPLED", 32)
+    monkeypatch.setattr(beliefs, "MOST_SAMPLED", 1.0 if sampled else 0.0)
     whole = quick().fit(wide_counts())
     real, seen = trainer._Order.batch, []
 
@@ -818,6 +823,30 @@ def test_a_wide_fit_that_is_interrupted_ends_with_the_same_weights(tmp_path, mon
     model.fit(wide_counts())
     for a, b in zip(model.denoiser_.parameters(), whole.denoiser_.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "bags", "batch", "updates"),
+    [
+        (1000, 300, True, 64, 8000),
+        (10_000, 300, True, 64, 17_187),
+        (10**6, 300, True, 64, 24_000),
+        (10_000, 300, False, 128, 4687),
+        (1000, 1, False, 2048, 1000),
+    ],
+)
+def test_how_long_a_fit_is_by_default(rows, columns, bags, batch, updates):
+    some = Rows(sp.csr_matrix((rows, columns)))
+    assert (default_batch_size(some, bags), default_updates(some, bags)) == (batch, updates)
+
+
+def test_of_wide_sparse_rows_at_most_a_thousand_are_held_out(monkeypatch):
+    seen = []
+    settle = JumpModel._settle
+    monkeypatch.setattr(JumpModel, "_settle", lambda self, *given: seen.append(len(given[2])) or settle(self, *given))
+    X = sp.random(4000, 300, density=0.02, random_state=0, data_rvs=lambda n: np.ones(n), format="csr", dtype=int)
+    quick(max_updates=2, validation_fraction=0.5, belief="composition", domain="count").fit(X)
+    assert seen == [1000]
 
 
 def test_wide_rows_that_are_all_alike_but_one_that_is_held_out():

@@ -20,6 +20,17 @@ def test_time_is_computed_once_per_distinct_time_and_gathered():
     torch.testing.assert_close(together, apart)
 
 
+def test_every_block_has_a_projection_of_its_own():
+    network, seen = MLP(3, 2, width=16), []
+    for block in network.blocks:
+        block.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1]))
+    times, index = torch.tensor([0.1, 0.8]), torch.tensor([0, 1, 0, 1])
+    network(torch.randn(4, 3), times, index)
+    projected = network.time(torch.nn.functional.leaky_relu(network.embedding(times), 0.01))[index]
+    torch.testing.assert_close(torch.cat(seen, 1), projected)
+    assert projected.shape == (4, 3 * 16)
+
+
 def test_the_sparse_first_layer_is_the_dense_one():
     torch.manual_seed(0)
     sparse = MLP(50, 2, width=16, sparse=True)

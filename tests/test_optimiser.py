@@ -61,7 +61,8 @@ def test_rows_that_are_seldom_touched_move_as_far_as_by_adamw():
     assert moved(lazy, torch.optim.SparseAdam(list(lazy.parameters()), lr=1e-3)) < 0.6 * by_adamw
 
 
-def fit(module: nn.Module, updates: int, until: int = 10**9, **changes) -> None:
+def fit(module: nn.Module, updates: int, until: int = 10**9, dense: bool = False, **changes) -> None:
+    """Gradients of the table are sparse, or with ``dense`` so in about half the updates."""
     target = torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(1))
 
     left = iter(range(until))
@@ -69,7 +70,8 @@ def fit(module: nn.Module, updates: int, until: int = 10**9, **changes) -> None:
     def loss(rows, generator):
         next(left)
         some = torch.tensor(sorted(rows))
-        return ((module[0](some) - target[some]) ** 2).mean() + (module[1].weight ** 2).mean()
+        found = module[0].weight[some] if dense and some.sum() % 2 else module[0](some)
+        return ((found - target[some]) ** 2).mean() + (module[1].weight ** 2).mean()
 
     given = {"batch_size": 4, "learning_rate": 0.1, "ema": 0.5, "progress": False} | changes
     train(module, loss, ROWS, Settings(updates=updates, **given))
@@ -79,17 +81,33 @@ def modules() -> nn.Sequential:
     return nn.Sequential(table(), nn.Linear(2, 2))
 
 
-def test_the_trainer_gives_tables_to_it_and_resumes_it(tmp_path):
+@pytest.mark.parametrize("dense", [False, True])
+def test_the_trainer_gives_tables_to_it_and_resumes_it(tmp_path, dense):
     whole, halves = modules(), modules()
     halves.load_state_dict(whole.state_dict())
-    fit(whole, 40, weight_decay=0.1)
-    changes = {"checkpoint": tmp_path / "checkpoint", "checkpoint_every": 10, "weight_decay": 0.1}
+    given = {"weight_decay": 0.1, "dense": dense, "clip": 0.05}
+    fit(whole, 40, **given)
+    changes = {"checkpoint": tmp_path / "checkpoint", "checkpoint_every": 10, **given}
     with pytest.raises(StopIteration):
         fit(halves, 40, until=33, **changes)
     nn.init.zeros_(halves[0].weight)
     fit(halves, 40, **changes)
     for one, other in zip(whole.parameters(), halves.parameters(), strict=True):
         assert torch.equal(one, other)
+
+
+def test_a_dense_gradient_is_forgotten():
+    module, kinds = modules(), []
+    step = RowAdam.step
+
+    def spy(self):
+        kinds.append(module[0].weight.grad.is_sparse)
+        return step(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(RowAdam, "step", spy)
+        fit(module, 30, dense=True)
+    assert True in kinds[kinds.index(False) :], "sparse again after it was dense"
 
 
 def test_the_trainer_clips_all_gradients_together():

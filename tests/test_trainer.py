@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from countjump.atomic import write_atomically
-from countjump.trainer import Settings, _Order, train
+from countjump.trainer import CheckpointError, Settings, _Order, train
 
 
 class Point(nn.Module):
@@ -73,6 +73,20 @@ def test_weights_held_together_move_as_by_adamw_on_each_and_are_given_back_apart
         torch.testing.assert_close(mine, other)
         assert mine.grad is None
         assert mine.untyped_storage().nbytes() == mine.nbytes
+
+
+def test_weights_of_two_dtypes_are_refused():
+    module = nn.ModuleList([nn.Linear(2, 2), nn.Linear(2, 2).double()])
+    with pytest.raises(ValueError, match="dtypes"):
+        train(module, lambda rows, generator: module[0].weight.sum(), 8, settings())
+
+
+def test_a_checkpoint_of_other_settings_is_refused(tmp_path):
+    point, where = Point(), {"checkpoint": tmp_path / "checkpoint", "updates": 20}
+    train(point, quadratic(point), 80, settings(**where))
+    train(point, quadratic(point), 80, settings(**where, checkpoint_every=3))
+    with pytest.raises(CheckpointError, match="another fit"):
+        train(point, quadratic(point), 80, settings(**where | {"batch_size": 4}))
 
 
 def test_every_row_is_visited_once_an_epoch_and_batches_are_stratified():
