@@ -47,7 +47,7 @@ MAX_SHAPE = 1e6
 TOKENS = 50.0
 """Units of an ordinary bag, at most."""
 
-SAMPLED, MOST_SAMPLED = 512, 0.75
+SAMPLED, MOST_SAMPLED = 1024, 0.75
 """Columns on which the softmax is worked out in training, about, beside those of the batch; and the share of all from which on a
 sample is not worth its noise."""
 

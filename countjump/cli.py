@@ -28,7 +28,7 @@ PARAMETERS: dict[str, tuple[Any, str]] = {
     "learning_rate": (float, "the largest learning rate"),
     "lr_schedule": (str, "cosine or constant"),
     "ema": (float, "decay of the moving average of the weights"),
-    "validation_fraction": (float, "share of the rows held out; 0 for none"),
+    "validation_fraction": (float, "share of the rows held out, at most 10,000; 0 for none"),
     "max_updates": (int, "the length of training"),
     "checkpoint_dir": (str, "a directory where a killed fit finds its way back"),
     "checkpoint_every": (int, "updates between checkpoints"),

@@ -34,8 +34,8 @@ TIMES_PER_BATCH = 32
 BAG_DECAY = 1.0
 """The decay of the weights of wide models: they have more of them than rows have taught."""
 
-MOST_HELD_OUT, MOST_BAGS_HELD_OUT = 10_000, 1000
-"""Rows that are held out at most; each bag of a thousand has many units, and the others are better trained on."""
+MOST_HELD_OUT = 10_000
+"""Rows that are held out at most."""
 
 SCORE_STEPS = 100
 """Steps of ``score_samples`` by default."""
@@ -218,9 +218,9 @@ class Estimator(BaseEstimator, ABC):
         process, denoiser, device = self.process_, self.denoiser_, self.device_
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
         bags = isinstance(process, BagJump)
-        held_out = min(int(rows.count * self.validation_fraction), MOST_BAGS_HELD_OUT if bags else MOST_HELD_OUT)
+        held_out = min(int(rows.count * self.validation_fraction), MOST_HELD_OUT)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = self.batch_size or default_batch_size(rows, bags)
+        batch_size = self.batch_size or default_batch_size(rows)
         updates = self.max_updates or default_updates(rows, bags)
         self._prepare(rows, training, kept, updates)
 
@@ -461,18 +461,16 @@ def at_least(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
-def default_batch_size(rows: Rows, bags: bool) -> int:
-    """Rows per update: the more, the narrower they are. Few bags: a seldom column is moved once for each batch that has it."""
-    if rows.columns >= choices.WIDE:
-        return 64 if bags else 128
-    return 2048 if rows.columns == 1 else 1024 if rows.columns < 16 else 256
+def default_batch_size(rows: Rows) -> int:
+    """Rows per update: the more, the narrower they are."""
+    return 2048 if rows.columns == 1 else 1024 if rows.columns < 16 else 256 if rows.columns < choices.WIDE else 128
 
 
 def default_updates(rows: Rows, bags: bool) -> int:
     """The length of training from the data's size: a tenth of the entries, of wide rows 60 epochs, of bags 110; within bounds."""
     if rows.columns >= choices.WIDE:
-        epochs, least, most = (110, 8000, 24_000) if bags else (60, 4000, 8000)
-        return int(np.clip(epochs * rows.count / default_batch_size(rows, bags), least, most))
+        epochs, most = (110, 16_000) if bags else (60, 8000)
+        return int(np.clip(epochs * rows.count / default_batch_size(rows), 4000, most))
     return int(np.clip(rows.count * rows.columns / 10, 1000, 2000 if rows.columns == 1 else 3000))
 
 

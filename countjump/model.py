@@ -58,7 +58,7 @@ class JumpModel(Estimator):
     ema : float
         Decay of the moving average of the weights.
     validation_fraction : float
-        Share of the rows held out to choose the best weights, at most 10,000 (of wide sparse rows 1,000); 0 for none.
+        Share of the rows held out to choose the best weights, at most 10,000; 0 for none.
     checkpoint_dir, checkpoint_every : path and number of updates, or None
         Where a killed fit finds its way back.
     device : "auto", "cpu", "cuda", ...

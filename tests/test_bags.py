@@ -14,7 +14,7 @@ from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, Gammas
 from countjump.laws import Binomial, Gamma, Mixture, Multinomial, Poisson, Product, Split
 from countjump.likelihood import bag_bound
 from countjump.networks import MLP
-from countjump.processes.bags import LEAST, STEP, BagJump
+from countjump.processes.bags import BagJump
 from countjump.processes.base import Denoiser, distinct_rows
 from countjump.schedules import Cosine
 
@@ -338,19 +338,9 @@ def test_loss_of_reals_is_of_places_and_of_amounts():
     places = process.head.negative_log_likelihood(belief, whole.valued(whole.value - z.value))
     amounts = belief.data.negative_log_likelihood(x)
     per = process.head.divisor(z, process.schedule.alpha(t))
-    weighed = places * process._weight(t) + torch.tensor([0.0, 0.0, 1.0]).double() * amounts
-    torch.testing.assert_close(loss, weighed / per)
+    torch.testing.assert_close(loss, (places + torch.tensor([0.0, 0.0, 1.0]).double() * amounts) / per)
     drawn = denoise(process.units(x), torch.zeros(1), torch.zeros(3, dtype=torch.long)).data.sample(generator(0))
     assert torch.equal(drawn.dense() > 0, DENSE > 0)
-
-
-def test_by_the_squared_weights_a_unit_counts_once_at_the_time_when_it_falls():
-    process, _ = model(columns=4)
-    t = (torch.arange(10_000).double()[:, None] + 0.5) / 10_000
-    rate = process._weight(t) ** 2 - LEAST
-    missing = 1 - process.schedule.alpha(t)[:, 0]
-    assert float((rate * missing).mean()) == pytest.approx(1, abs=0.03)
-    assert float(process._weight(torch.zeros(1, 1).double())) == pytest.approx((1 / STEP + LEAST) ** 0.5)
 
 
 def amounts(rows: int) -> Amounts:

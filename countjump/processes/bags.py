@@ -17,9 +17,6 @@ from countjump.laws import Binomial
 from countjump.processes.base import Denoise, Process, Step
 from countjump.schedules import Schedule
 
-STEP, LEAST = 0.05, 0.1
-"""The step of time in which it is counted how fast units fall, and what is added to that."""
-
 AMOUNT_SHARE = 4
 """One time in so many is 0, where the amounts are learned."""
 
@@ -60,22 +57,12 @@ class BagJump(Process):
     def loss(self, x: Bags, z: Bags, t: Tensor, prediction: Belief, generator: torch.Generator) -> Tensor:
         """−ln belief(z_0 − z_t given its total), and at t = 0 −ln belief(x_0), by the row's size. z has the places of x."""
         whole = self.units(x)
-        loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value)) * self._weight(t)
+        loss = self.head.negative_log_likelihood(prediction, whole.valued(whole.value - z.value))
         if self.amounts:
             at_zero = (t[:, 0] == 0).nonzero().squeeze(1)
             amounts = prediction.data.rows(at_zero).negative_log_likelihood(x.rows(at_zero))
             loss = loss.index_add(0, at_zero, amounts)
         return loss / self.head.divisor(z, self.schedule.alpha(t))
-
-    def _weight(self, t: Tensor) -> Tensor:
-        """The root of how fast what is missing falls at a time (B,).
-
-        A row at time t is a lesson about everything that is missing, of which only so much will fall then. By the rate itself
-        every unit would count once, at the time when it falls, as in the bound; without it most of what is learned is said of
-        rows that are almost empty. The root did best.
-        """
-        late = t.clamp(min=STEP)
-        return (self.schedule.kept(late - STEP, late) / STEP + LEAST).sqrt().squeeze(1)
 
     def loss_of_totals(self, whole: Tensor, generator: torch.Generator) -> Tensor:
         """−ln belief(missing total) of totals (B, 1), each at one of a few times."""
