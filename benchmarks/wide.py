@@ -35,8 +35,6 @@ from countjump import JumpModel, estimator
 from countjump import model as model_
 from countjump.bags import Bags
 from countjump.data import load, read_matrix, write_matrix
-from countjump.data.rows import Rows
-from countjump.estimator import default_batch_size
 from countjump.metrics import half_splits, row_sparsity, row_totals, two_sample_auc, w1
 from countjump.trainer import train
 
@@ -208,7 +206,7 @@ def zeros(data: Path | None, updates: int) -> None:
     X = load("20news-bow", data).x
     model = JumpModel(max_updates=updates, random_state=0, progress=False).fit(X)
     process, inclusion = model.process_, model.process_.head.inclusion.double()
-    x = Bags.from_csr(X[: default_batch_size(Rows(X))][:, np.isnan(model.constants_)])
+    x = Bags.from_csr(X[:BATCH][:, np.isnan(model.constants_)])
     certain = torch.zeros_like(inclusion, dtype=torch.bool).index_fill_(0, x.column, True)
     print("| α_t | certain | sampled, of the others | median over rows | largest |", "|---|---|---|---|---|", sep="\n")
     for alpha in (0.01, 0.1, 0.5):

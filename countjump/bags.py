@@ -308,9 +308,9 @@ class BagLaw:
         if self.lean is not None and self.levels is not None:
             query, table = torch.cat([query, self.lean], 1), torch.cat([table, self.levels], 1)
         anew = _LogSoftmax.apply(query, table, self.bias, places, taken)
-        return (
-            anew if self.calling is None else _LogMixed.apply(anew, self.echo[:, 0], self._calls(), places, self.given)
-        )
+        if self.calling is None:
+            return anew
+        return _LogMixed.apply(anew, self.echo[:, 0], self._calls(), places, self.given)
 
     def sample(self, generator: torch.Generator | None = None) -> Bags:
         """Draw every row."""
