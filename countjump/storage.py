@@ -100,7 +100,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     if described.get("version") != VERSION:
         raise ModelFileError(
             f"{directory} is of model version {described.get('version')}, and this is version {VERSION}: "
-            f"load it with countjump {described.get('countjump')}"
+            f"load it with the countjump that saved it ({described.get('countjump')}), or fit and save it again"
         )
     weights = directory / str(described.get("weights"))
     if not weights.is_file():
