@@ -25,7 +25,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from countjump.bags import CLASSES, Amounts, BagLaw, Bags, Sample
+from countjump.bags import Bags, Sample
+from countjump.compositions import CLASSES, Amounts, BagLaw
 from countjump.laws import (
     Binomial,
     DirichletMixture,
@@ -343,7 +344,7 @@ class BagHead(Head):
     weights are raised, how much likelier frequent columns come again, and the tilt of columns that are there 0, 1, 2, ...
     times. It is found on rows that were held out. What the network sees is the sum of the same vectors, table_d, over the
     non-zeros: a zero costs something in the softmax only. With ``amounts`` rows are sets of columns with a positive real at
-    each: a column comes once, and the real is believed by :class:`countjump.bags.Amounts`.
+    each: a column comes once, and the real is believed by :class:`countjump.compositions.Amounts`.
     """
 
     inclusion: Tensor
@@ -470,7 +471,7 @@ class BagHead(Head):
 
 
 class AmountHead(nn.Module):
-    """The positive reals of a sparse row given where they are (see :class:`countjump.bags.Amounts`), ``level`` Gammas each."""
+    """The positive reals of a sparse row given where they are (see :class:`countjump.compositions.Amounts`)."""
 
     log_total: Tensor
     spread: Tensor

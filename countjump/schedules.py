@@ -116,7 +116,7 @@ class LinearBeta(Schedule):
         """ln α interpolated between the paper's steps."""
         table = torch.as_tensor(self._log_alpha, device=t.device)
         place = (t.double() * self.timesteps).clamp(0, self.timesteps)
-        below = place.floor().long().clamp(max=self.timesteps - 1)
+        below = place.long().clamp(max=self.timesteps - 1)
         return torch.lerp(table[below], table[below + 1], place - below).exp()
 
     def time(self, alpha: float) -> float:

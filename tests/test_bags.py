@@ -9,8 +9,9 @@ import torch
 from goodness import LEVEL, generator, grid, pearson
 from scipy.stats import chisquare
 
-from countjump.bags import CLASSES, Amounts, BagLaw, Bags, Sample, Thinned, drop
+from countjump.bags import Bags, Sample, Thinned
 from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, Gammas
+from countjump.compositions import CLASSES, Amounts, BagLaw, drop
 from countjump.laws import Binomial, Gamma, Mixture, Multinomial, Poisson, Product, Split
 from countjump.likelihood import bag_bound
 from countjump.networks import MLP

@@ -259,7 +259,7 @@ def test_words_that_are_no_command_or_option(argv, capsys):
 
 def test_the_program_itself_prints_one_line(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-c", "import sys; from countjump.cli import main; sys.exit(main())", "info", "nowhere"],
+        [sys.executable, "-m", "countjump", "info", "nowhere"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -20,8 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex
-from countjump.bags import CLASSES, Bags
+from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex, storage
+from countjump.bags import Bags
+from countjump.compositions import CLASSES
 from countjump.data.rows import Rows
 from countjump.estimator import default_batch_size, default_updates
 from countjump.priors import directions
@@ -612,14 +613,14 @@ def test_damaged_model_directories_say_so(tmp_path):
     weights = next((tmp_path / "m").glob("*.safetensors"))
     whole, described = weights.read_bytes(), (tmp_path / "m" / "model.json").read_text()
     weights.write_bytes(whole[:-10])
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="is damaged"):
         JumpModel.load(tmp_path / "m")
     weights.unlink()
-    with pytest.raises(ValueError, match="incomplete"):
+    with pytest.raises(ValueError, match="is incomplete"):
         JumpModel.load(tmp_path / "m")
     weights.write_bytes(whole)
     (tmp_path / "m" / "model.json").write_text(described[:50])
-    with pytest.raises(ValueError, match="damaged"):
+    with pytest.raises(ValueError, match="is damaged"):
         JumpModel.load(tmp_path / "m")
     later = json.loads(described) | {"version": 99}
     (tmp_path / "m" / "model.json").write_text(json.dumps(later))
@@ -627,12 +628,12 @@ def test_damaged_model_directories_say_so(tmp_path):
         JumpModel.load(tmp_path / "m")
     unknown = later["fitted"] | {"plan": later["fitted"]["plan"] | {"belief": "nonsense"}}
     for change in ({"params": [1]}, {"fitted": later["fitted"] | {"block_rows": 0}}, {"fitted": unknown}):
-        (tmp_path / "m" / "model.json").write_text(json.dumps(later | {"version": 1} | change))
-        with pytest.raises(ValueError, match="damaged"):
+        (tmp_path / "m" / "model.json").write_text(json.dumps(later | {"version": storage.VERSION} | change))
+        with pytest.raises(ValueError, match="is damaged"):
             JumpModel.load(tmp_path / "m")
     del later["fitted"]
-    (tmp_path / "m" / "model.json").write_text(json.dumps(later | {"version": 1}))
-    with pytest.raises(ValueError, match="damaged"):
+    (tmp_path / "m" / "model.json").write_text(json.dumps(later | {"version": storage.VERSION}))
+    with pytest.raises(ValueError, match="is damaged"):
         JumpModel.load(tmp_path / "m")
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):

@@ -1,0 +1,412 @@
+"""Laws of rows that are almost all zero: :class:`BagLaw` is total × composition over D columns, :class:`Amounts` the law of
+positive reals at the places of a bag."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.special import gammaln
+
+from countjump.bags import Bags
+from countjump.laws import Gamma, Mixture, draw_category, draw_multinomial
+
+CHUNK = 256
+"""Rows whose D weights are held at once."""
+
+_BLOCK = 64
+"""Columns per block: a unit falls on a block first, then on a column of it."""
+
+_OFTEN = (0.5, 1.5, 2.5, 4.5, 9.5, 19.5, 39.5)
+"""Columns are told apart by how often they are there already: these part 0, 1, 2, 3 and more, 5, 10, 20, 40 and more times."""
+
+CLASSES = len(_OFTEN) + 1
+
+_NEVER = -1e4
+"""The logit of a column that cannot come."""
+
+_TINY = 1e-30
+"""The least share whose logarithm is taken."""
+
+_MOST = 8.0
+"""The largest correction of a log-mean."""
+
+_UNITS = 2**16
+"""Units that fall at once."""
+
+_PATIENCE = 3
+_ROUNDS = 100
+"""How often the units of a set that fell on a taken place fall again."""
+
+
+@dataclass(frozen=True, eq=False)
+class BagLaw:
+    """A total by any count law (B, 1), whose units fall on the columns by a mixture of two compositions: anew, by
+    softmax(bias_d + table_d · query), or, with probability π, where units lie already, by (z_d − δ_d)^ρ exp(g · c_d) over its sum.
+
+    ``query`` (B, H) and ``echo`` (B, 2 + G), the log-odds of π, what is added to the log-odds of the discounts δ, and g, are
+    the network's; ``power`` (B, 1) is ρ, or one; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That
+    a unit calls for its like is added and not multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does
+    not run away. ``lean`` (B, L) times ``levels`` (D, L) is added to the logits, and ``tilt`` (B, 8) to the logarithms of the
+    shares of columns that are there 0, 1, 2, ... times, before they add up to one again. Without ``calling`` the rows are sets,
+    ``echo`` has no part, and a column that is there does not come again. Thinned, the total is thinned and the composition
+    stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
+    """
+
+    total: Any
+    """A CountLaw; None where the composition alone matters, as in training."""
+    query: Tensor
+    echo: Tensor
+    given: Bags
+    table: Tensor
+    bias: Tensor
+    calling: Tensor | None
+    limit: Tensor
+    power: Tensor | None = None
+    tilt: Tensor | None = None
+    lean: Tensor | None = None
+    levels: Tensor | None = None
+
+    def thin(self, p: Tensor | float) -> BagLaw:
+        """The total thinned."""
+        return replace(self, total=self.total.thin(p))
+
+    def rows(self, index: Tensor) -> BagLaw:
+        """The laws of the rows ``index``."""
+        return replace(
+            self,
+            total=None if self.total is None else self.total.rows(index),
+            given=self.given.rows(index),
+            **{name: getattr(self, name)[index] for name in ("query", "echo", "limit")},
+            **{name: each[index] for name in ("power", "tilt", "lean") if (each := getattr(self, name)) is not None},
+        )
+
+    def shares(self) -> Tensor:
+        """The composition (B, D)."""
+        logits = torch.addmm(self.bias, self.query, self.table.t())
+        if self.lean is not None and self.levels is not None:
+            logits = torch.addmm(logits, self.lean, self.levels.t())
+        if self.calling is None:
+            return _without(logits, self.given).softmax(-1)
+        repeated, share = self._repeats()
+        z = self.given
+        anew = logits.softmax(-1) * (1 - repeated)[:, None]
+        shares = anew.index_put((z.row, z.column), repeated[z.row] * share, accumulate=True)
+        if self.tilt is None:
+            return shares
+        tilt = self.tilt.exp()
+        seen = shares[z.row, z.column] * tilt[z.row, _class_of(z.value)]
+        shares = (shares * tilt[:, :1]).index_put((z.row, z.column), seen)
+        return shares / shares.sum(-1, keepdim=True)
+
+    def _repeats(self) -> tuple[Tensor, Tensor]:
+        """π (B,), zero where nothing lies yet, and of what is given every entry's share (N,) of it."""
+        return _urn(self.echo[:, 0], self._calls(), self.given)
+
+    def _calls(self) -> Tensor:
+        """ρ ln(z_d − δ_d) + g · c_d, of what is given (N,)."""
+        z = self.given
+        assert self.calling is not None
+        (shift, *gains), (discount, *calling) = self.echo[:, 1:].unbind(1), self.calling.unbind(1)
+        odds = discount.index_select(0, z.column) + shift.index_select(0, z.row)
+        calls = (z.value.to(odds.dtype) - odds.sigmoid()).clamp(min=_TINY).log()
+        if self.power is not None:
+            calls = calls * self.power[z.row, 0]
+        for gain, call in zip(gains, calling, strict=True):
+            calls = calls + gain.index_select(0, z.row) * call.index_select(0, z.column)
+        return calls
+
+    @property
+    def mean(self) -> Tensor:
+        """The mean total times the shares, (B, D)."""
+        return self.total.mean * self.shares()
+
+    def log_prob(self, value: Bags) -> Tensor:
+        """ln P(total) + ln P(value given its total), of bags that are not sets."""
+        total = value.totals()
+        coefficient = gammaln(total + 1) - value.per_row(gammaln(value.value + 1))
+        return self.total.log_prob(total[:, None]).squeeze(1) + coefficient - self.cross_entropy(value)
+
+    def cross_entropy(self, value: Bags) -> Tensor:
+        """−Σ_d value_d ln share_d, one number per row."""
+        log_share = self._log_shares(value)
+        if self.tilt is not None:
+            z = self.given
+            share = (log_share if z.column is value.column else self._log_shares(z)).exp()
+            tilt = self.tilt.exp()
+            more = z.per_row(share * (tilt[z.row, _class_of(z.value)] - tilt[z.row, 0]))
+            log_share = log_share + self.tilt[value.row, _class_of(z.at(value))] - (tilt[:, 0] + more).log()[value.row]
+        return -value.per_row(value.value * log_share)
+
+    def _log_shares(self, places: Bags) -> Tensor:
+        """At some places, before they are tilted."""
+        taken = self.given if self.calling is None else None
+        query, table = self.query, self.table
+        if self.lean is not None and self.levels is not None:
+            query, table = torch.cat([query, self.lean], 1), torch.cat([table, self.levels], 1)
+        anew = _LogSoftmax.apply(query, table, self.bias, places, taken)
+        if self.calling is None:
+            return anew
+        return _LogMixed.apply(anew, self.echo[:, 0], self._calls(), places, self.given)
+
+    def sample(self, generator: torch.Generator | None = None) -> Bags:
+        """Draw every row."""
+        return self.draw(torch.arange(len(self.query), device=self.query.device), generator)
+
+    @torch.no_grad()
+    def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Bags:
+        """Draw one row for each of the rows ``index``; only rows to which something falls have their weights worked out.
+
+        Units are dropped one by one, but where they are more than the columns.
+        """
+        units = torch.minimum(self.total.draw(index, generator).squeeze(1), self.limit[index])
+        here = (units > 0).nonzero().squeeze(1)
+        needed, kind = torch.unique(index[here], return_inverse=True)
+        keys, columns = [here[:0]], self.shape[1]
+        whole = Bags.empty(len(index), columns, self.query.device)
+        composition = replace(self, total=None)
+        for start in range(0, len(needed), CHUNK):
+            mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
+            weights = composition.rows(needed[start : start + CHUNK])._weights()
+            row, owed, kinds = here[mine], units[here[mine]], kind[mine] - start
+            many = owed > (columns if self.calling is not None else torch.inf)
+            if many.any():
+                fallen = Bags.from_dense(draw_multinomial(owed[many], weights[kinds[many], :columns], generator))
+                whole = whole + Bags(row[many][fallen.row], fallen.column, fallen.value, whole.shape)
+            row, kinds = (torch.repeat_interleave(each[~many], owed[~many].long()) for each in (row, kinds))
+            keys += self._fall(weights, kinds, row, generator)
+        key, count = torch.unique(torch.cat(keys), return_counts=True)
+        return whole + Bags(key // columns, key % columns, count.double(), whole.shape)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(B, D)."""
+        return len(self.query), len(self.bias)
+
+    def _fall(self, weights: Tensor, kind: Tensor, row: Tensor, generator: torch.Generator | None) -> Iterator[Tensor]:
+        """The places row · D + column of units, each by the weights of its ``kind``; in sets, none falls on a taken place."""
+        taken = row[:0]
+        for attempt in range(_ROUNDS):
+            key = row * self.shape[1] + drop(weights, kind, generator)
+            if self.calling is not None:
+                yield key
+                return
+            places, first = _first_of_each(key)
+            fresh = ~torch.isin(places, taken)
+            yield places[fresh]
+            again = torch.ones(len(row), dtype=torch.bool, device=row.device)
+            again[first[fresh]] = False
+            if not again.any():
+                return
+            taken, row, kind = torch.cat([taken, places[fresh]]), row[again], kind[again]
+            if attempt >= _PATIENCE:
+                # Rows that still fall on taken places get weights of their own, without those.
+                owing, kind_of = _first_of_each(row)
+                weights, kind = weights[kind[kind_of]], torch.searchsorted(owing, row)
+                theirs = taken[torch.isin(taken // self.shape[1], owing)]
+                weights[torch.searchsorted(owing, theirs // self.shape[1]), theirs % self.shape[1]] = 0.0
+                left = (weights.sum(-1) > 0)[kind]
+                row, kind = row[left], kind[left]
+
+    def _weights(self) -> Tensor:
+        """The shares, each row times some number, and the columns filled up to whole blocks with zeros."""
+        rows, columns = self.shape
+        weights = self.query.new_empty(rows, columns + -columns % _BLOCK)
+        weights[:, columns:] = -torch.inf
+        torch.addmm(self.bias, self.query, self.table.t(), out=weights[:, :columns])
+        if self.lean is not None and self.levels is not None:
+            weights[:, :columns].addmm_(self.lean, self.levels.t())
+        z = self.given
+        if self.calling is None:
+            _without(weights, z)
+        weights.sub_(weights.amax(-1, keepdim=True)).exp_()
+        if self.calling is None:
+            return weights
+        repeated, share = self._repeats()
+        seen = weights[z.row, z.column] + (repeated / (1 - repeated) * weights.sum(-1))[z.row] * share
+        if self.tilt is not None:
+            seen = seen * (self.tilt[z.row, _class_of(z.value)] - self.tilt[z.row, 0]).exp()
+        weights[z.row, z.column] = seen
+        return weights
+
+
+def _class_of(z: Tensor) -> Tensor:
+    """Which of the classes numbers of units belong to."""
+    return torch.bucketize(z, torch.tensor(_OFTEN, dtype=z.dtype, device=z.device))
+
+
+def _without(logits: Tensor, taken: Bags) -> Tensor:
+    """In place, so low where something is taken that it cannot come."""
+    gone = _NEVER * (taken.value > 0).to(logits.dtype)
+    return logits.index_put_((taken.row, taken.column), gone, accumulate=True)
+
+
+class _LogSoftmax(torch.autograd.Function):
+    """ln softmax(bias + table · query) at some places of (B, D), among the columns that are not taken.
+
+    One table (B, D) of weights is made, kept for the gradient, and used up by it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, table: Tensor, bias: Tensor, places: Bags, taken: Bags | None) -> Tensor:
+        weights = torch.addmm(bias, query, table.t())
+        if taken is not None:
+            _without(weights, taken)
+        weights.sub_(weights.amax(-1, keepdim=True))
+        logit = weights[places.row, places.column]
+        norm = weights.exp_().sum(-1)
+        ctx.save_for_backward(query, table, weights, norm)
+        ctx.places = places
+        return logit - norm.log()[places.row]
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        query, table, weights, norm = ctx.saved_tensors
+        places = ctx.places
+        weights.mul_((-places.per_row(grads[0]) / norm)[:, None])
+        weights.index_put_((places.row, places.column), grads[0], accumulate=True)
+        wanted = ctx.needs_input_grad
+        return (
+            weights @ table if wanted[0] else None,
+            weights.t() @ query if wanted[1] else None,
+            weights.sum(0) if wanted[2] else None,
+            None,
+            None,
+        )
+
+
+def _urn(odds: Tensor, calls: Tensor, given: Bags) -> tuple[Tensor, Tensor]:
+    """π (B,), zero where nothing lies, and the shares (N,) of entries that call with the weights exp(calls)."""
+    calls = calls.masked_fill(given.value <= 0, -torch.inf)
+    largest = calls.new_full((len(given),), -torch.inf).scatter_reduce(0, given.row, calls.detach(), "amax")
+    lies = largest > -torch.inf
+    weight = (calls - torch.where(lies, largest, 0.0).index_select(0, given.row)).exp()
+    whole = torch.where(lies, given.per_row(weight), 1.0)
+    return odds.sigmoid() * lies, weight / whole.index_select(0, given.row)
+
+
+class _LogMixed(torch.autograd.Function):
+    """ln((1 − π) exp(anew) + π share) at some places: ``anew`` (P,) is the first composition there, the other is an urn's.
+
+    Written out because the derivatives are few: with r = π share over the whole, those by anew, the log-odds of π and ln share are
+    1 − r, r − π and r.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, anew: Tensor, odds: Tensor, calls: Tensor, places: Bags, given: Bags) -> Tensor:
+        repeated, share = _urn(odds, calls, given)
+        found = given.find(places)
+        again = (repeated.index_select(0, given.row) * share).log()
+        again = again if found is None else torch.nn.functional.pad(again, (0, 1), value=-torch.inf)[found]
+        mixed = torch.logaddexp(anew + torch.log1p(-repeated).index_select(0, places.row), again)
+        ctx.save_for_backward(repeated, share, (again - mixed).exp_())
+        ctx.places, ctx.given, ctx.found = places, given, found
+        return mixed
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        repeated, share, blame = ctx.saved_tensors
+        places, given = ctx.places, ctx.given
+        again = grads[0] * blame
+        by_row = places.per_row(again)
+        odds = by_row - repeated * places.per_row(grads[0])
+        calls = again if ctx.found is None else again.new_zeros(len(share) + 1).index_add(0, ctx.found, again)[:-1]
+        return grads[0] - again, odds, calls - share * by_row.index_select(0, given.row), None, None
+
+
+def drop(weights: Tensor, row: Tensor, generator: torch.Generator | None) -> Tensor:
+    """For every unit a column of its row of ``weights`` (U, D), D a multiple of the block: first a block, then a column of it.
+
+    >>> drop(torch.eye(64)[:2], torch.tensor([0, 1, 1]), None)
+    tensor([0, 1, 1])
+    """
+    blocks = weights.unflatten(-1, (-1, _BLOCK))
+    ladder = blocks.sum(-1).double().cumsum(-1)
+    base = torch.nn.functional.pad(ladder[:, -1].cumsum(0), (1, 0))[:-1]
+    height = torch.rand(len(row), dtype=torch.float64, device=row.device, generator=generator) * ladder[row, -1]
+    width = ladder.shape[1]
+    block = torch.searchsorted((ladder + base[:, None]).flatten(), height + base[row], right=True)
+    block = torch.minimum(torch.maximum(block, row * width), row * width + width - 1) - row * width
+    rest = height - torch.where(block > 0, ladder[row, (block - 1).clamp(min=0)], 0.0)
+    pieces = zip(*(each.split(_UNITS) for each in (row, block, rest)), strict=True)
+    return block * _BLOCK + torch.cat([_climb(blocks[r, b].double().cumsum(-1), height) for r, b, height in pieces])
+
+
+def _climb(inside: Tensor, height: Tensor) -> Tensor:
+    """The step of each ladder (T, C) on which its height lies; rounding leads to no step without weight."""
+    place = (inside <= height[:, None]).sum(-1)
+    place = torch.minimum(place, (inside < inside[:, -1:]).sum(-1)).maximum((inside <= 0).sum(-1))
+    return place.clamp(max=inside.shape[1] - 1)
+
+
+def _first_of_each(key: Tensor) -> tuple[Tensor, Tensor]:
+    """The distinct keys, and the place of one of each."""
+    places, kind = torch.unique(key, return_inverse=True)
+    return places, torch.empty_like(places).scatter_(0, kind, torch.arange(len(key), device=key.device))
+
+
+@dataclass(frozen=True, eq=False)
+class Amounts:
+    """Positive reals at the places of a set: a total, by a mixture of Gammas, times shares.
+
+    The shares are independent positive numbers over their sum. The number at column d is one of K Gammas with means
+    exp(level_k + size_d + query · table_d); each row's numbers have a common factor, one of J, so that what is common to a row
+    does not widen every one of them.
+    """
+
+    places: Bags
+    total: Mixture
+    query: Tensor
+    weights: Tensor
+    offsets: Tensor
+    level_weights: Tensor
+    table: Tensor
+    size: Tensor
+    levels: Tensor
+    shapes: Tensor
+    column_weights: Tensor
+
+    def _entries(self) -> tuple[Tensor, Tensor]:
+        """Logits (N, K) of the Gammas and the log-mean (N,) of the first of every entry, without the row's factor."""
+        row, column = self.places.row, self.places.names
+        correction = (self.query[row] * self.table[column]).sum(-1)
+        size = self.size[column] + _MOST * torch.tanh(correction / _MOST)
+        return (self.level_weights[row] + self.column_weights[column]).double(), size.double()
+
+    def sample(self, generator: torch.Generator | None = None) -> Bags:
+        """Draw the total and the shares."""
+        logits, size = self._entries()
+        pick = draw_category(logits, generator)
+        mean = (size + self.levels[pick]).exp()
+        number = Gamma(self.shapes[pick].double(), mean).sample(generator).clamp(min=1e-300)
+        share = number / self.places.per_row(number)[self.places.row]
+        return self.places.valued(share * self.total.sample(generator)[self.places.row, 0])
+
+    def negative_log_likelihood(self, x: Bags) -> Tensor:
+        """Of the total, and of the shares as independent numbers given the row's factor; one number per row."""
+        total = x.totals()
+        filled = total > 0
+        share = x.value / total[x.row]
+        logits, size = self._entries()
+        means = (size[:, None, None] + self.levels[:, None] + self.offsets[x.row][:, None, :]).exp()  # (N, K, J)
+        each = Gamma(self.shapes[:, None].double(), means).log_prob(share[:, None, None])
+        each = torch.logsumexp(logits.log_softmax(-1)[..., None] + each, 1)  # (N, J)
+        shares = torch.logsumexp(self.weights.log_softmax(-1) + x.per_row(each), -1)
+        of_total = self.total.log_prob(torch.where(filled, total, 1.0)[:, None]).squeeze(1)
+        return -torch.where(filled, of_total + shares, 0.0)
+
+    def rows(self, index: Tensor) -> Any:
+        """The laws of the rows ``index``."""
+        return replace(
+            self,
+            places=self.places.rows(index),
+            total=self.total.rows(index),
+            **{name: getattr(self, name)[index] for name in ("query", "weights", "offsets", "level_weights")},
+        )
+
+    def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Bags:
+        """Draw one row for each of the rows ``index``."""
+        return self.rows(index).sample(generator)
