@@ -52,6 +52,9 @@ SAMPLED, MOST_SAMPLED = 1024, 0.75
 """Columns on which the softmax is worked out in training, about, beside those of the batch; and the share of all from which on a
 sample is not worth its noise."""
 
+WHOLE = 2**15
+"""Columns up to which all are looked at where their vectors are not being learned: it costs less, and has no noise."""
+
 LEVELS = 3
 """Powers of the logarithm of a column's frequency by which the shares are balanced."""
 
@@ -416,8 +419,9 @@ class BagHead(Head):
         return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
 
     def narrow(self, x: Bags, generator: torch.Generator) -> Bags:
-        """On its own columns and a sample of the others, where a gradient is wanted and columns are many."""
-        if not (self.table.weight.requires_grad and torch.is_grad_enabled()):
+        """On its own columns and a sample of the others, where columns are many."""
+        learning = self.table.weight.requires_grad and torch.is_grad_enabled()
+        if not learning and self.columns <= WHOLE:
             return x
         chosen = torch.rand(self.columns, generator=generator, device=x.device) < self.inclusion
         chosen = chosen.index_fill_(0, x.column, True)

@@ -329,8 +329,14 @@ class Estimator(BaseEstimator, ABC):
     def _possible(self, free: np.ndarray) -> np.ndarray:
         """Which rows of the columns that vary have a probability at all."""
 
+    def _to_score(self, rows: Rows, index: np.ndarray) -> tuple[Any, np.ndarray]:
+        """Of some rows, which are possible, and of those the columns that vary."""
+        x, fixed = rows.take(index), ~np.isnan(self.constants_)
+        possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & self._possible(x.numpy()[:, ~fixed])
+        return x[torch.from_numpy(possible)][:, torch.from_numpy(~fixed)], possible
+
     @abstractmethod
-    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    def _bound(self, free: Any, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         """One draw of a lower bound on the log-probability of the columns that vary."""
 
     def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
@@ -351,22 +357,20 @@ class Estimator(BaseEstimator, ABC):
             matrix, known = self.scaling_.counts(sp.csr_matrix(matrix))
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
-        fixed = ~np.isnan(self.constants_)
         rows = Rows(matrix)
         scores = np.full(rows.count, -np.inf)
         for block, start in enumerate(range(0, rows.count, self.block_rows_)):
-            x = rows.take(np.arange(start, min(start + self.block_rows_, rows.count)))
-            possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & self._possible(x.numpy()[:, ~fixed])
-            possible &= known[start : start + len(x)]
+            index = np.arange(start, min(start + self.block_rows_, rows.count))
+            free, possible = self._to_score(rows, index[known[index]])
             if not possible.any():
                 continue
-            free = x[torch.from_numpy(possible)][:, torch.from_numpy(~fixed)].to(self.device_)
+            free = free.to(self.device_)
             total = torch.zeros(len(free), dtype=torch.float64, device=self.device_)
             for draw in range(draws if self.denoiser_ is not None else 0):
                 times = self.process_.grid(steps).to(self.device_)
                 with threads_for(self._columns()):
                     total += self._bound(free, times, seeded(self.device_, seed, block, draw)) / draws
-            scores[start : start + len(x)][possible] = total.cpu().numpy()
+            scores[index[known[index]][possible]] = total.cpu().numpy()
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:

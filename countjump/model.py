@@ -14,6 +14,7 @@ from tqdm import tqdm
 from countjump import choices, domains, scaling, storage
 from countjump.bags import Bags
 from countjump.choices import Plan, one_of
+from countjump.compositions import CHUNK
 from countjump.data import Columns, Rows
 from countjump.domains import Domain
 from countjump.estimator import Estimator
@@ -304,9 +305,23 @@ class JumpModel(Estimator):
         bound = np.asarray(getattr(self.plan_.domain, "max", None) or np.inf, dtype=float)
         return (free / self.plan_.remainder <= bound).all(1)
 
-    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    def _to_score(self, rows: Rows, index: np.ndarray) -> tuple[Any, np.ndarray]:
+        if not isinstance(self.process_, BagJump):
+            return super()._to_score(rows, index)
+        x, constants = rows.bags(index), torch.from_numpy(self.constants_)
+        fixed = ~constants.isnan()
+        agrees = torch.where(x.value == constants[x.column], 1.0, -1.0) * fixed[x.column]
+        possible = x.valued(agrees).totals() == constants[fixed].count_nonzero()
+        x = x.rows(possible.nonzero().squeeze(1))
+        x = x.where(~fixed[x.column])
+        place = (~fixed).cumsum(0) - 1
+        return Bags(x.row, place[x.column], x.value, (len(x), self._columns())), possible.numpy()
+
+    def _bound(self, free: Any, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         if isinstance(self.process_, BagJump):
-            return bag_bound(self.process_, self.denoiser_, Bags.from_dense(free), times, generator)
+            pieces = torch.arange(len(free), device=free.device).split(CHUNK)
+            bounds = [bag_bound(self.process_, self.denoiser_, free.rows(p), times, generator) for p in pieces]
+            return torch.cat(bounds)
         remainder = self.plan_.remainder
         bound = lower_bound(self.process_, self.denoiser_, free / remainder, times, generator)
         if remainder == 1:

@@ -87,17 +87,16 @@ class Scaling:
 
     def counts(self, X: sp.csr_matrix) -> tuple[sp.csr_matrix, np.ndarray]:
         """From reals to counts, and which rows have them. Of counts that give the same reals, the smallest."""
+        tolerance = max(self.tolerance, _EXACT.get(X.dtype, 0.0))
         X = _plain(X)
         row = _rows(X)
         plain = X.data / self.weights[X.indices]
         if self.size != "one":
             plain = plain / _least(row, plain, X.shape[0])[row]
-            plain = plain * _multiple(row, plain, X.shape[0], self.tolerance, _MOST_UNITS)[row]
+            plain = plain * _multiple(row, plain, X.shape[0], tolerance, _MOST_UNITS)[row]
         counts = sp.csr_matrix((np.rint(plain), X.indices, X.indptr), shape=X.shape)
         # Large counts are whole by chance.
-        wrong = (np.abs(self.apply(counts).data - X.data) > 10 * self.tolerance * X.data) | (
-            plain > 0.01 / self.tolerance
-        )
+        wrong = (np.abs(self.apply(counts).data - X.data) > 10 * tolerance * X.data) | (plain > 0.01 / tolerance)
         return counts, np.bincount(row, wrong, minlength=X.shape[0]) == 0
 
 

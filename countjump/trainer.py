@@ -78,12 +78,12 @@ class Settings:
         return min(self.ema, (1 + update) / (10 + update))
 
     def average_every(self, update: int) -> int:
-        """Updates from one addition to the moving average to the next: a quarter of those that it looks back on, within bounds.
+        """Updates from one addition to the moving average to the next: a sixtieth of those that it looks back on, within bounds.
 
-        >>> [Settings(updates=1, batch_size=1).average_every(u) for u in (0, 100, 20_000)]
+        >>> [Settings(updates=1, batch_size=1).average_every(u) for u in (0, 2000, 20_000)]
         [1, 3, 16]
         """
-        return int(np.clip(1 / max(1 - self.decay(update), 1e-9) / 4, 1, AVERAGE_EVERY))
+        return int(np.clip(1 / max(1 - self.decay(update), 1e-9) / 60, 1, AVERAGE_EVERY))
 
 
 class CheckpointError(ValueError):

@@ -178,7 +178,7 @@ def test_a_column_of_a_sample_stands_for_those_like_it():
     assert abs(float(mean - whole)) < 4 * float(spread) / 2000**0.5
 
 
-def test_all_columns_are_looked_at_without_a_gradient_or_if_a_sample_would_be_most_of_them():
+def test_all_columns_are_looked_at_without_a_gradient_or_if_a_sample_would_be_most_of_them(monkeypatch):
     head = model(columns=40)[0].head
     x = Bags.from_dense(torch.nn.functional.pad(torch.tensor([[1.0, 2.0]]).double(), (0, 38)))
     assert head.narrow(x, generator(0)) is x, "a thousand are wanted"
@@ -186,6 +186,24 @@ def test_all_columns_are_looked_at_without_a_gradient_or_if_a_sample_would_be_mo
     with torch.no_grad():
         assert head.narrow(x, generator(0)) is x
     assert head.narrow(x, generator(0)) is not x
+    monkeypatch.setattr("countjump.beliefs.WHOLE", 39)
+    with torch.no_grad():
+        assert head.narrow(x, generator(0)) is not x, "so many that even to look at all is dear"
+
+
+def test_one_time_in_four_is_zero_where_there_are_amounts_to_learn():
+    times = {amounts: model(amounts=amounts)[0].draw_times(32, generator(0)) for amounts in (False, True)}
+    assert (times[True] == 0).sum() == 8
+    assert (times[False] == 0).sum() == 0
+
+
+def test_totals_are_cut_at_twice_the_largest():
+    _, denoise = model(columns=3)
+    z = Bags.from_dense(torch.tensor([[0, 0, 0], [5, 0, 0], [6, 7, 0]], dtype=torch.float64))
+    law = denoise(z, torch.tensor([0.5]).double(), torch.zeros(3, dtype=torch.long)).missing
+    assert law.limit.tolist() == [12, 7, 0]
+    many = replace(law, total=Poisson(torch.full((3, 1), 1e4).double()))
+    assert many.sample(generator(0)).totals().tolist() == [12, 7, 0]
 
 
 def test_the_gradient_of_a_sample_names_its_columns_alone():
@@ -457,10 +475,22 @@ def test_an_urn_with_very_large_calls_is_finite():
     shares = law.shares()[0]
     repeated = float(law.echo[0, 0].sigmoid())
     anew = (law.bias + law.query @ law.table.t())[0].softmax(-1)
-    # Of 1 and 2 units with discounts of one, and thus next to nothing, to the power of 0.8: the larger call and the larger count.
     assert shares.isfinite().all()
     assert float(shares.sum()) == pytest.approx(1)
-    assert float(((shares - (1 - repeated) * anew) / repeated)[1]) == pytest.approx(0, abs=1e-5)
+    # The two weights are proportional to (z − δ)^0.8 e^call, with δ = 1 to twenty digits: 1e-30, the least, and 1.
+    least = 1e-30**0.8 * np.e
+    urn = [least / (least + 1), 0.0, 1 / (least + 1)]
+    assert ((shares - (1 - repeated) * anew) / repeated).tolist() == pytest.approx(urn, abs=1e-5)
+
+
+def test_equal_units_with_very_large_calls_fall_by_their_difference():
+    law = bag_law()
+    calling = torch.tensor([[-40.0, 0.0, 300.0], [0.0, 0.0, 0.0], [-40.0, 0.0, 299.0]])
+    given = Bags.from_dense(torch.tensor([[2, 0, 2], [0, 0, 0]], dtype=torch.float64))
+    law = replace(law, calling=calling, given=given, power=None)
+    law.echo[:, 2:] = torch.tensor([0.0, 1.0])
+    _, share = law._repeats()
+    assert share.tolist() == pytest.approx([np.e / (np.e + 1), 1 / (np.e + 1)], abs=1e-5)
 
 
 def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():

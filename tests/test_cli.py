@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from countjump import JumpModel, __version__
 from countjump.cli import main
-from countjump.data import read_matrix, write_matrix
+from countjump.data import as_matrix, read_matrix, write_matrix
 
 QUICK = ["--max-updates", "5", "--width", "8", "--seed", "0", "--quiet"]
 
@@ -114,6 +114,14 @@ def test_a_damaged_csr_directory_says_so(harm, tmp_path):
         read_matrix(path)
 
 
+def test_a_matrix_that_is_not_in_order_is_put_in_order_when_it_is_written(tmp_path):
+    X = sp.csr_matrix((np.array([1, 2, 3]), np.array([2, 0, 2]), np.array([0, 3, 3])), shape=(2, 3))
+    write_matrix(tmp_path / "data.csr", X)
+    again = read_matrix(tmp_path / "data.csr")
+    np.testing.assert_array_equal(again.toarray(), [[2, 0, 4], [0, 0, 0]])
+    assert np.shares_memory(as_matrix(again).data, again.data), "what is not in order is copied"
+
+
 def test_a_csr_directory_does_not_replace_a_file(tmp_path):
     (tmp_path / "data.csr").write_text("precious")
     with pytest.raises(ValueError, match=r"is a file, and a \.csr is a directory"):
@@ -155,14 +163,23 @@ def test_options_reach_the_model(counts, tmp_path, capsys):
     assert run(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / "model", *options, *QUICK)[0] == 0
     params = JumpModel.load(tmp_path / "model").get_params()
     assert params["domain"].max == 50
-    assert {name: params[name] for name in ("process", "belief", "lam", "schedule", "batch_size", "components")} == {
+    expected = {
         "process": "poisson",
         "belief": "poisson",
         "lam": 10.0,
         "schedule": "cosine",
         "batch_size": 16,
         "components": 2,
+        "learning_rate": 0.01,
+        "lr_schedule": "constant",
+        "ema": 0.9,
+        "validation_fraction": 0.0,
+        "objective": "elbo",
+        "decode": "mean",
+        "checkpoint_every": 2,
+        "device": "cpu",
     }
+    assert {name: params[name] for name in expected} == expected
     assert list((tmp_path / "checkpoints").iterdir())
 
 

@@ -130,7 +130,32 @@ def test_groups_are_at_most_as_large_as_asked():
     assert Yardstick(wide, 1000, 2, 0, outlier=False).rows == 300
 
 
+def test_a_metric_is_the_mean_over_different_splits(yardstick):
+    first = {tuple(sorted(first)) for first, _ in yardstick.splits}
+    assert len(first) == len(yardstick.splits) > 1
+    generated = yardstick.wide.x[:300]
+    apart = [w1(yardstick.real.totals[a], row_totals(generated)) for a, _ in yardstick.splits]
+    assert yardstick.measure(generated)["total_w1"] == pytest.approx(np.mean(apart))
+    floors = [w1(yardstick.real.totals[a], yardstick.real.totals[b]) for a, b in yardstick.splits]
+    assert (yardstick.floor["total_w1"], yardstick.floor_sd["total_w1"]) == pytest.approx(
+        (np.mean(floors), np.std(floors))
+    )
+
+
 # The cells.
+
+
+def test_the_papers_methods_are_as_in_the_paper():
+    """Section 4.2: λ = 10, width 128, 100 steps, a Poisson belief."""
+    x = make("20news-bow", 60, 200).x
+    model = Documents("paper")._model(runner.Cell("20news-bow", "jump-paper", 0, (100,)), x, 0)
+    said = model.get_params()
+    expected = {"process": "poisson", "belief": "poisson", "lam": 10.0, "width": 128, "batch_size": 128}
+    expected |= {"learning_rate": 1e-3, "objective": "elbo", "decode": "latent", "ema": 0.0, "max_updates": 4000}
+    assert {name: said[name] for name in expected} == expected
+    assert model.schedule.timesteps == 100
+    ddpm = Documents("paper")._model(runner.Cell("20news-bow", "ddpm", 0, (100,)), x, 0).get_params()
+    assert (ddpm["width"], ddpm["batch_size"], ddpm["learning_rate"]) == (128, 128, 1e-3)
 
 
 def test_lda_is_for_counts():
@@ -262,6 +287,12 @@ def test_records_of_another_size_stay_alone(smoke):
         ValueError, match=r"compare 100 rows a side in 3 splits of made data, .* real data: choose another"
     ):
         runner.run(Documents("quick"), smoke, ["pbmc"], [], None, progress=False)
+
+
+def test_shorter_fits_do_not_stand_beside_longer_ones(tmp_path):
+    go(tmp_path, ["pbmc"], ["jump"], steps=[2])
+    with pytest.raises(ValueError, match="fits of 2 updates, and this preset's of 3: choose another"):
+        go(tmp_path, ["pbmc"], ["jump"], updates=3)
 
 
 def run(capsys, *argv: object) -> tuple[int, str]:

@@ -19,10 +19,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex, storage
 from countjump.bags import Bags
 from countjump.compositions import CLASSES
+from countjump.data import read_matrix, write_matrix
 from countjump.data.rows import Rows
 from countjump.estimator import default_batch_size, default_updates
 from countjump.priors import directions
@@ -279,12 +281,51 @@ def test_wide_sparse_reals_are_sets_with_amounts():
     assert quick(lam=2.0, max_updates=2).fit(X).belief_ == "mixture"
 
 
-def test_a_column_that_is_constant_is_back_in_wide_samples():
+def test_a_column_that_is_constant_is_back_in_wide_samples_and_must_be_there_to_score():
     X = wide().tolil()
     X[:, 3], X[:, 5] = 7, 0
-    Y = quick().fit(X.tocsr()).sample(50, steps=3, random_state=0)
+    model = quick().fit(X.tocsr())
+    Y = model.sample(50, steps=3, random_state=0)
     assert (Y[:, [3]].toarray() == 7).all()
     assert Y[:, [5]].nnz == 0
+    X = X[:6]
+    X[1, 3], X[2, 3], X[4, 5] = 8, 0, 1
+    scores = model.score_samples(X.tocsr(), steps=5)
+    assert np.isfinite(scores).tolist() == [True, False, False, True, False, True]
+    np.testing.assert_allclose(model.score_samples(X.toarray(), steps=5), scores)
+
+
+def test_a_wide_fit_from_disk_is_that_from_memory(tmp_path):
+    X = wide()
+    write_matrix(tmp_path / "wide.csr", X)
+    ours, theirs = (quick(belief="composition", domain="count").fit(x) for x in (X, read_matrix(tmp_path / "wide.csr")))
+    assert theirs.process_.head.columns == 400
+    for name, weight in ours.denoiser_.state_dict().items():
+        assert torch.equal(theirs.denoiser_.state_dict()[name], weight), name
+
+
+def test_wide_rows_are_scored_and_drawn_without_a_dense_block():
+    """What is held at once are the weights of 256 rows, in float32: a fourth of what 512 dense rows are."""
+    rng = np.random.default_rng(0)
+    column = rng.integers(60_000, size=600 * 100)
+    X = sp.csr_matrix((np.ones(60_000, dtype=int), (np.repeat(np.arange(600), 100), column)), shape=(600, 60_000))
+    X.sum_duplicates()
+    model = quick(width=16, max_updates=2).fit(X)
+    shapes = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            out = function(*args, **(kwargs or {}))
+            for each in out if isinstance(out, tuple) else (out,):
+                if isinstance(each, torch.Tensor):
+                    shapes.append((each.numel() * each.element_size(), tuple(each.shape)))
+            return out
+
+    with Watch():
+        model.sample(512, steps=2, random_state=0)
+        model.score_samples(X[:512], steps=2)
+    most, shape = max(shapes)
+    assert most <= 256 * (model.process_.head.columns + 64) * 4, shape
 
 
 # Scores.

@@ -77,16 +77,35 @@ def test_reals_are_not_counts():
 @pytest.mark.parametrize("ones", [0.3, 0.6, 0.8])
 @pytest.mark.parametrize("size", SIZES)
 def test_what_is_found_is_right_and_nothing_else_happens(size, ones):
-    """Also where too few counts are one for them to be found."""
+    """Also where too few counts are one for them to be found; the more are one, the more kinds of sizes are."""
     rng = np.random.default_rng(3)
     x = sp.random(400, 300, 0.05, random_state=0, format="csr")
     x.data = np.where(rng.random(x.nnz) < ones, 1.0, rng.integers(2, 5, x.nnz))
-    x = weights(size=size).apply(x)
+    true, x = x, weights(size=size).apply(x)
     found = find(x)
+    assert (found is not None) == (ones >= {"one": 0.6, "length": 0.6, "l2": 0.8}.get(size, 1.0))
     if found is not None:
         counts, known = found.counts(x)
         assert known.all()
         np.testing.assert_allclose(found.apply(counts).data, x.data)
+        np.testing.assert_array_equal(counts.data, true.data)
+
+
+def test_the_same_numbers_with_fewer_digits_have_the_same_counts():
+    scaling, counts = weights(size="l2"), bags()
+    found, known = scaling.counts(scaling.apply(counts).astype(np.float32))
+    assert known.all()
+    np.testing.assert_array_equal(found.toarray(), counts.toarray())
+
+
+def test_weights_of_columns_that_come_once_are_amounts():
+    """Counts that are all one tell nothing that the places do not."""
+    there = (bags() > 0).astype(float)
+    weighted = sp.csr_matrix(there @ sp.diags(np.random.default_rng(0).lognormal(size=there.shape[1])))
+    assert find(weighted) is not None
+    model = JumpModel(max_updates=2, width=16, batch_size=16, random_state=0, progress=False).fit(weighted)
+    assert model.scaling_ is None
+    assert model.process_.amounts
 
 
 def test_a_row_whose_smallest_count_is_large_is_found():

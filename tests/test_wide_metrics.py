@@ -155,6 +155,36 @@ def test_the_auc_of_longer_rows_is_above_a_half_and_of_other_rows_near_one(scale
     assert two_sample_auc(a * scale, a[:, ::-1] * scale) > 0.95
 
 
+@pytest.mark.parametrize("kind", ["non-zeros", "total", "largest"])
+def test_the_classifier_sees_how_large_rows_are(kind):
+    """Of rows that are nothing else: one of many columns is there, or one of two different numbers."""
+    rng = np.random.default_rng(0)
+
+    def rows(units: np.ndarray, times: int) -> sp.csr_matrix:
+        place = rng.permuted(np.tile(np.arange(2000), (len(units), 1)), axis=1)[:, : units.max() * times]
+        filled = np.repeat(np.arange(len(units)), units * times)
+        column = np.concatenate([p[: u * times] for p, u in zip(place, units, strict=True)])
+        return sp.csr_matrix((np.ones(len(column)), (filled, column)), shape=(len(units), 2000))
+
+    units = rng.integers(1, 3, 300)
+    a = rows(units, 4)
+    if kind == "non-zeros":
+        b = rows(units, 8) / 2
+    elif kind == "total":
+        b = a * 2
+    else:
+        b = rows(units, 4)
+        b.data = np.where(np.arange(b.nnz) % 4 == 0, 3.7, 0.1)
+    assert two_sample_auc(a, b) > 0.95
+
+
+def test_rows_may_be_held_by_columns():
+    (a, _), (b, _) = documents(60, 0), documents(60, 1)
+    np.testing.assert_array_equal(row_sparsity(a.tocsc()), row_sparsity(a))
+    np.testing.assert_array_equal(most_frequent(a.tocsc()), most_frequent(a))
+    assert marginals(a.tocsc(), b.tocsc()) == pytest.approx(marginals(a, b))
+
+
 def test_the_auc_takes_so_many_random_rows_and_can_be_had_again():
     a, _ = documents(600, 0)
     late = sp.vstack([a[:200], a[:400] * 0], format="csr")  # its first 200 rows alone look like those of a

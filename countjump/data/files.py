@@ -117,6 +117,9 @@ def _write_csr(path: Path, X: sp.csr_matrix) -> None:
     for leftover in (beside, before):
         shutil.rmtree(leftover, ignore_errors=True)
     beside.mkdir(parents=True)
+    if not X.has_canonical_format:  # else it would be copied when it is read
+        X = X.copy()
+        X.sum_duplicates()
     for name in CSR_PARTS:
         np.save(beside / f"{name}.npy", np.asarray(getattr(X, name)), allow_pickle=False)
     if path.exists():

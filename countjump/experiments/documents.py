@@ -88,9 +88,14 @@ class Documents(Experiment):
         return cells
 
     def check(self, records: list[Record]) -> None:
-        """Records of groups of another size, or of other data, have another floor."""
-        made = "made" in self.settings
+        """Records of groups of another size, or of other data, have another floor; shorter fits are other models."""
+        made, updates = "made" in self.settings, self.settings.get("updates")
         for record in records:
+            if record["method"] == "jump" and record.get("max_updates") != updates:
+                raise ValueError(
+                    f"the records there are of fits of {record.get('max_updates') or 'as many as the model chose'} updates, and "
+                    f"this preset's of {updates or 'as many as the model chooses'}: choose another directory"
+                )
             most = self.settings[_compare(record["method"])]
             rows, splits = min(record.get("rows", 0) // 2, most), self.settings["splits"]
             if (record.get("compare"), record.get("splits"), record.get("made", False)) != (rows, splits, made):
@@ -119,6 +124,8 @@ class Documents(Experiment):
             updates = model.updates
         if cell.method in ("jump-paper", "ddpm"):
             said["epochs"] = round(updates / _updates_per_epoch(x.shape[0]), 2)
+        if cell.method == "jump" and "updates" in self.settings:
+            said["max_updates"] = self.settings["updates"]
         if "made" in self.settings:
             said["made"] = True
         records = []
@@ -444,9 +451,8 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
         parts += [
             f"## {name}",
             "",
-            "{rows:,} rows of {columns:,} columns; {splits} splits, AUC and accuracies in {slow_splits}.".format(
-                **any_of_them
-            ),
+            "{rows:,} rows of {columns:,} columns; {splits} splits, AUC and accuracies in ".format(**any_of_them)
+            + f"{_slow_splits(mine)}.",
             "",
             *_main_table(mine, known),
             "",
@@ -456,13 +462,24 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
     return "\n".join([*parts, *NOTES, "", *lengths(records, METHODS), ""])
 
 
+def _slow_splits(mine: dict[tuple[str, int], list[Record]]) -> str:
+    """How many splits the AUC and the accuracies are of, and of which methods, where that differs."""
+    methods: dict[int, dict[str, None]] = {}
+    for (method, _), records in mine.items():
+        for record in records:
+            methods.setdefault(record["slow_splits"], {})[method] = None
+    if len(methods) == 1:
+        return str(*methods)
+    return " and ".join(f"{splits} ({', '.join(names)})" for splits, names in methods.items())
+
+
 NOTES = (
     "W1 of the share of zeros of a row and of its total; in brackets, the ratio to the floor, which is the same between two groups",
     "of real rows (mean ± standard deviation over the splits). Of the rest, the line of the floor says what fresh real rows score.",
     "What is taken from all the real rows, such as the lengths of LDA's documents, can be nearer to a group of them than that.",
     "",
     "- PMI: correlation of the pointwise mutual information of pairs of the 300 most frequent columns.",
-    "- AUC: of a classifier of real and generated rows; 0.5 is perfect.",
+    f"- AUC: of a classifier of real and generated rows, at most {AUC_ROWS:,} of each; 0.5 is perfect.",
     "- Accuracy: on real rows, of a classifier trained on generated rows over that of one trained on real ones.",
     "- Copies: the median distance of generated rows to the nearest training row over that of held-out rows; near 0 is copying.",
     "- Trimmed: without the real row that holds the largest value.",

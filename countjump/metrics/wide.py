@@ -171,10 +171,11 @@ def copy_ratio(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_
 
 
 def _filled_in_rows(x: sp.csr_matrix) -> np.ndarray:
-    return np.diff((x != 0).indptr)
+    return np.diff(sp.csr_matrix(x != 0).indptr)
 
 
 def _filled_in_columns(x: sp.csr_matrix) -> np.ndarray:
+    x = sp.csr_matrix(x)
     return np.bincount(x.indices[x.data != 0], minlength=x.shape[1])
 
 
