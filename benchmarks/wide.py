@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -46,7 +46,10 @@ BATCH = 128
 
 
 def bags(rows: int, columns: int, seed: int = 0) -> sp.csr_matrix:
-    """Rows of 50 different columns each, the frequent ones first, with small counts; made a piece at a time."""
+    """Rows of 50 different columns each, the frequent ones first, with small counts; made a piece at a time.
+
+    The first rows go through the columns once, so that none is empty, if there are rows enough.
+    """
     generator = np.random.default_rng(seed)
     indices = np.empty(rows * NONZEROS, dtype=np.int32)
     stretch = columns // NONZEROS
@@ -54,36 +57,36 @@ def bags(rows: int, columns: int, seed: int = 0) -> sp.csr_matrix:
         some = min(100_000, rows - start)
         # One column out of each of 50 stretches: different columns in ascending order.
         place = (stretch * generator.beta(1, 3, size=(some, NONZEROS))).astype(np.int32)
+        early = np.arange(start, start + some)[: max(stretch - start, 0)]
+        place[: len(early)] = early[:, None]
         piece = place + stretch * np.arange(NONZEROS, dtype=np.int32)
         indices[start * NONZEROS : (start + some) * NONZEROS] = piece.ravel()
     data = generator.geometric(0.6, rows * NONZEROS).astype(np.int32)
     return sp.csr_matrix((data, indices, np.arange(0, len(data) + 1, NONZEROS)), shape=(rows, columns))
 
 
-def fit(X: sp.csr_matrix, updates: int) -> float:
+def fit(X: sp.csr_matrix, updates: int, held_out: float = 0.0) -> float:
     """Seconds of a fit of so many updates."""
     model = JumpModel(
-        max_updates=updates, width=128, batch_size=BATCH, random_state=0, progress=False, validation_fraction=0.0
+        max_updates=updates, width=128, batch_size=BATCH, random_state=0, progress=False, validation_fraction=held_out
     )
     return seconds(lambda: model.fit(X))
 
 
-def per_update(X: sp.csr_matrix, updates: int) -> tuple[float, float]:
-    """Seconds of an update of the network, and of one of the belief about totals, of which a fit makes at most 2,500 beforehand."""
+def per_update(X: sp.csr_matrix, updates: int, held_out: float = 0.0) -> dict[str, float]:
+    """Seconds of an update of everything that a fit trains: the network ("fit"), beforehand, at most 2,500 times, the belief about
+    totals ("totals"), and, where rows are held out, afterwards, at most 500 times, the "balance"."""
     took = {}
 
-    def timed(which: str) -> Callable[..., Any]:
-        def run(*args: Any, **named: Any) -> Any:
-            start = time.perf_counter()
-            history = train(*args, **named)
-            took[which] = (time.perf_counter() - start) / args[3].updates
-            return history
+    def timed(*args: Any, **named: Any) -> Any:
+        start = time.perf_counter()
+        history = train(*args, **named)
+        took[args[3].title] = (time.perf_counter() - start) / args[3].updates
+        return history
 
-        return run
-
-    with patch.object(estimator, "train", timed("network")), patch.object(model_, "train", timed("totals")):
-        fit(X, updates)
-    return took["network"], took["totals"]
+    with patch.object(estimator, "train", timed), patch.object(model_, "train", timed):
+        fit(X, updates, held_out)
+    return took
 
 
 def peak() -> float:
@@ -119,7 +122,11 @@ def one(path: str, updates: int, where: str) -> None:
 
 def growth(updates: int) -> None:
     """Milliseconds and memory of an update against the number of columns."""
-    print("| columns | ms per update | peak resident GiB | parameters |", "|---|---|---|---|", sep="\n")
+    print(
+        "| columns | ms per update | of the balance | peak resident GiB | parameters |",
+        "|---|---|---|---|---|",
+        sep="\n",
+    )
     for columns in GROWTH:
         print(f"| {columns:,} | {alone('columns', str(columns), str(updates))} |", flush=True)
 
@@ -128,10 +135,11 @@ def columns_(columns: int, updates: int) -> None:
     """The child of :func:`growth`."""
     X = bags(20_000, columns)
     fit(X, 2)
-    network, _ = per_update(X, updates)
+    network = per_update(X, updates)["fit"]
+    balance = per_update(X, 10, held_out=0.02)["balance"]
     model = JumpModel(max_updates=1, width=128, random_state=0, progress=False, validation_fraction=0.0).fit(X)
     parameters = sum(weight.numel() for weight in model.denoiser_.parameters())
-    print(f"{1000 * network:.0f} | {peak():.2f} | {parameters:,}")
+    print(f"{1000 * network:.0f} | {1000 * balance:.0f} | {peak():.2f} | {parameters:,}")
 
 
 def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, most: int) -> list[Line]:
@@ -143,7 +151,8 @@ def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, 
 
     def mine() -> tuple[float, float]:
         torch.set_num_threads(most)
-        return per_update(X, timed)
+        took = per_update(X, timed)
+        return took["fit"], took["totals"]
 
     def theirs() -> float:
         torch.set_num_threads(threads)

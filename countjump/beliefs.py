@@ -467,7 +467,7 @@ class BagHead(Head):
     def divisor(self, z: Bags, alpha: Tensor) -> Tensor:
         """What a row's loss is divided by (B,): the units of an ordinary row; above, its weight grows with the root of its size.
 
-        So a few huge rows do not teach all the others. The size is the one that is expected given z_t: a weight that z_t does
+        So a few huge rows do not teach all the others. The size is the rate that is expected given z_t: a weight that z_t does
         not tell would move the optimum.
         """
         size = self.total.prior.posterior_mean(z.totals()[:, None], alpha).squeeze(1)

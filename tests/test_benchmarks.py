@@ -78,18 +78,20 @@ def wide(*words: str) -> str:
 
 
 def test_a_hundred_updates_on_200_000_wide_rows_take_little_memory():
-    """Dense they are 24 GB; in memory and on disk."""
+    """Dense they are 24 GB; in memory and on disk. (Torch itself takes a good half of a GiB.)"""
     lines = [line.split("|") for line in wide("memory", "--rows", "200000", "--updates", "100").splitlines()]
     peaks = {
         line[1].strip(): float(line[3]) for line in lines if len(line) == 5 and line[1].strip() in ("memory", "disk")
     }
     assert set(peaks) == {"memory", "disk"}
-    assert max(peaks.values()) < 6
+    assert max(peaks.values()) < 2
 
 
 def test_growth_with_the_columns_is_measured():
     (line,) = [line for line in wide("columns", "2000", "2").splitlines() if "|" in line]
-    assert len(line.split("|")) == 3
+    network, balance, memory, parameters = (float(part.replace(",", "")) for part in line.split("|"))
+    assert min(network, balance, memory) > 0
+    assert parameters > 2000 * 128, "every column is there"
 
 
 @pytest.mark.skipif(not (DATA / "20news_bow.npz").exists(), reason=f"no {DATA}: set COUNTJUMP_DATA")
