@@ -1,5 +1,6 @@
 """The code in README.md and docs/*.md runs, the examples run, and links within the documentation lead somewhere."""
 
+import json
 import pkgutil
 import re
 import runpy
@@ -58,3 +59,51 @@ def test_the_picture_is_small():
 def test_the_readme_shows_the_table_that_was_measured():
     table = (ROOT / "docs" / "results" / "univariate" / "table.md").read_text(encoding="utf-8").split("\n\n")[0]
     assert table in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+WIDE = {
+    "20news-bow": ("20 Newsgroups, counts", "20 Newsgroups, bag of words"),
+    "20news-tfidf": ("20 Newsgroups, TF-IDF", "20 Newsgroups, TF-IDF"),
+    "nips-bow": ("NeurIPS papers, counts", "NeurIPS, bag of words"),
+    "nips-tfidf": ("NeurIPS papers, TF-IDF", "NeurIPS, TF-IDF"),
+    "pbmc": ("blood cells, counts", "blood cells"),
+}
+
+
+@pytest.mark.parametrize("dataset", WIDE)
+def test_the_tables_of_wide_data_are_those_of_the_records(dataset):
+    records = json.loads((ROOT / "docs" / "results" / "documents" / "results.json").read_text(encoding="utf-8"))
+    mine = {(r["method"], r["steps"]): r for r in records if r["dataset"] == dataset}
+    jump = [mine["jump", steps] for steps in (20, 50)]
+    in_readme, in_results = WIDE[dataset]
+
+    def line(page: str, start: str) -> list[str]:
+        lines = (ROOT / page).read_text(encoding="utf-8").splitlines()
+        (found,) = [each for each in lines if each.startswith(f"| {start} |")]
+        return [cell.strip().replace("*", "") for cell in found.split("|")[2:-1]]
+
+    def times(record: dict, name: str) -> float:
+        return record[f"{name}_w1"] / record[f"{name}_w1_floor"]
+
+    first = jump[0]
+    assert line("README.md", in_readme) == [
+        f"{first['rows']:,} × {first['columns']:,}",
+        f"{first['auc']:.2f}",
+        f"{mine['lda', 0]['auc']:.2f}" if ("lda", 0) in mine else "",
+        f"{mine['columns', 0]['auc']:.2f}",
+        f"{times(first, 'sparsity'):.2f}×",
+        f"{times(first, 'total'):.2f}×",
+    ]
+    *cells, rival = line("docs/results.md", in_results)
+    accuracy = "–"
+    if "synthetic_accuracy" in first:
+        accuracy = " / ".join(f"{r['synthetic_accuracy'] / r['real_accuracy']:.3f}" for r in jump)
+    assert cells == [
+        " / ".join(f"{times(r, 'sparsity'):.2f}" for r in jump),
+        " / ".join(f"{times(r, 'total'):.2f}" for r in jump),
+        " / ".join(f"{r['auc']:.3f}" for r in jump),
+        " / ".join(f"{r['pmi_correlation']:.2f}" for r in jump),
+        accuracy,
+    ]
+    auc, method = min((r["auc"], method) for (method, _), r in mine.items() if method != "jump")
+    assert rival.lower() == f"{auc:.3f} ({method})"
