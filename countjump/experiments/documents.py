@@ -91,11 +91,6 @@ class Documents(Experiment):
         """Records of groups of another size, or of other data, have another floor; shorter fits are other models."""
         made, updates = "made" in self.settings, self.settings.get("updates")
         for record in records:
-            if record["method"] == "jump" and record.get("max_updates") != updates:
-                raise ValueError(
-                    f"the records there are of fits of {record.get('max_updates') or 'as many as the model chose'} updates, and "
-                    f"this preset's of {updates or 'as many as the model chooses'}: choose another directory"
-                )
             most = self.settings[_compare(record["method"])]
             rows, splits = min(record.get("rows", 0) // 2, most), self.settings["splits"]
             if (record.get("compare"), record.get("splits"), record.get("made", False)) != (rows, splits, made):
@@ -103,6 +98,11 @@ class Documents(Experiment):
                     f"the records there compare {record.get('compare')} rows a side in {record.get('splits')} splits of "
                     f"{'made' if record.get('made') else 'real'} data, and this preset {rows} in {splits} of "
                     f"{'made' if made else 'real'} data: choose another directory"
+                )
+            if record["method"] == "jump" and record.get("max_updates") != updates:
+                raise ValueError(
+                    f"the records there are of fits of {record.get('max_updates') or 'as many as the model chose'} updates, and "
+                    f"this preset's of {updates or 'as many as the model chooses'}: choose another directory"
                 )
 
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
