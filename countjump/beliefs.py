@@ -53,7 +53,7 @@ SAMPLED, MOST_SAMPLED = 1024, 0.75
 sample is not worth its noise."""
 
 WHOLE = 2**15
-"""Columns up to which all are looked at where their vectors are not being learned: it costs less, and has no noise."""
+"""Columns up to which all are looked at where their vectors are not being learned: it costs little, and has no noise."""
 
 LEVELS = 3
 """Powers of the logarithm of a column's frequency by which the shares are balanced."""

@@ -360,8 +360,8 @@ class Estimator(BaseEstimator, ABC):
         rows = Rows(matrix)
         scores = np.full(rows.count, -np.inf)
         for block, start in enumerate(range(0, rows.count, self.block_rows_)):
-            index = np.arange(start, min(start + self.block_rows_, rows.count))
-            free, possible = self._to_score(rows, index[known[index]])
+            index = start + np.flatnonzero(known[start : start + self.block_rows_])
+            free, possible = self._to_score(rows, index)
             if not possible.any():
                 continue
             free = free.to(self.device_)
@@ -370,7 +370,7 @@ class Estimator(BaseEstimator, ABC):
                 times = self.process_.grid(steps).to(self.device_)
                 with threads_for(self._columns()):
                     total += self._bound(free, times, seeded(self.device_, seed, block, draw)) / draws
-            scores[index[known[index]][possible]] = total.cpu().numpy()
+            scores[index[possible]] = total.cpu().numpy()
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:

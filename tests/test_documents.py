@@ -291,7 +291,9 @@ def test_records_of_another_size_stay_alone(smoke):
 
 def test_shorter_fits_do_not_stand_beside_longer_ones(tmp_path):
     go(tmp_path, ["pbmc"], ["jump"], steps=[2])
-    with pytest.raises(ValueError, match="fits of 2 updates, and this preset's of 3: choose another"):
+    with pytest.raises(
+        ValueError, match="fits of at most 2 updates, and this preset's of at most 3 updates: choose another"
+    ):
         go(tmp_path, ["pbmc"], ["jump"], updates=3)
 
 

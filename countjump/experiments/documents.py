@@ -100,9 +100,12 @@ class Documents(Experiment):
                     f"{'made' if made else 'real'} data: choose another directory"
                 )
             if record["method"] == "jump" and record.get("max_updates") != updates:
+                theirs, ours = (
+                    f"at most {n} updates" if n else "the model's own length"
+                    for n in (record.get("max_updates"), updates)
+                )
                 raise ValueError(
-                    f"the records there are of fits of {record.get('max_updates') or 'as many as the model chose'} updates, and "
-                    f"this preset's of {updates or 'as many as the model chooses'}: choose another directory"
+                    f"the records there are of fits of {theirs}, and this preset's of {ours}: choose another directory"
                 )
 
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
