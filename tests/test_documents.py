@@ -142,6 +142,16 @@ def test_a_metric_is_the_mean_over_different_splits(yardstick):
     )
 
 
+def test_splits_take_turns_with_the_samples_of_a_fit(yardstick):
+    x = yardstick.wide.x
+    several = sp.vstack([x[:300], 2 * x[:300], 3 * x[:300]], format="csr")
+    turns = [
+        w1(yardstick.real.totals[a], (i % 3 + 1) * row_totals(x[:300])) for i, (a, _) in enumerate(yardstick.splits)
+    ]
+    assert yardstick.measure(several)["total_w1"] == pytest.approx(np.mean(turns))
+    assert yardstick.measure(several)["copy_ratio"] == yardstick.measure(x[:300])["copy_ratio"]
+
+
 # The cells.
 
 
@@ -206,7 +216,9 @@ def test_records_hold_what_was_promised(smoke):
         assert record.keys() >= {"seed", "seconds_fit", "seconds_sample", "updates", "copy_ratio", "examples_real"}
         assert ("real_accuracy" in record) == (record["dataset"] == "20news-bow")
         assert (record["rows"], record["columns"], record["splits"]) == (240, 300, 3)
-        assert record["compare"] == (80 if record["method"] in ("jump-paper", "ddpm") else 100)
+        assert (record["compare"], record["draws"]) == (
+            (80, 1) if record["method"] in ("jump-paper", "ddpm") else (100, 2)
+        )
         assert record["made"]
         assert ("epochs" in record) == (record["method"] in ("jump-paper", "ddpm"))
         for shares in record["histograms"].values():

@@ -109,7 +109,7 @@ class Documents(Experiment):
                 )
 
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
-        """Fit once, sample with every number of steps."""
+        """Fit once; with every number of steps, sample ``draws`` times."""
         seed = 1000 * list(self.recipe["sets"]).index(cell.dataset) + cell.run
         real = self._yardstick(cell.dataset, cell.method)
         x = real.wide.x
@@ -131,10 +131,11 @@ class Documents(Experiment):
             said["max_updates"] = self.settings["updates"]
         if "made" in self.settings:
             said["made"] = True
+        draws = 1 if cell.method in DENSE else self.settings["draws"]
         records = []
         for steps in cell.steps:
             start = time.perf_counter()
-            y = model.sample(real.rows, steps=steps, random_state=seed)
+            y = model.sample(draws * real.rows, steps=steps, random_state=seed)
             sampled = time.perf_counter()
             metrics = real.measure(y)
             records.append(
@@ -149,9 +150,10 @@ class Documents(Experiment):
                     "compare": real.rows,
                     "splits": self.settings["splits"],
                     "slow_splits": self.settings["slow_splits"],
+                    "draws": draws,
                     **metrics,
                     "seconds_fit": round(seconds_fit, 2),
-                    "seconds_sample": round(sampled - start, 3),
+                    "seconds_sample": round((sampled - start) / draws, 3),
                     "seconds_measure": round(time.perf_counter() - sampled, 1),
                     "updates": updates,
                     **said,
@@ -294,8 +296,9 @@ class Yardstick:
     """A set's real rows in random groups of one size: what generated rows score against them, and what fresh real ones do.
 
     A split is two disjoint groups of rows. A metric is the mean over the splits of its value between the first group and as many
-    generated rows; its floor that between the two groups (of an accuracy, a ceiling). The AUC and the accuracies are of the
-    first ``slow`` splits; for the accuracies, each split's rows are cut in three: to train, to test, and fresh ones.
+    generated rows, each split's another part of them where there are several times as many; its floor that between the two groups
+    (of an accuracy, a ceiling). The AUC and the accuracies are of the first ``slow`` splits; for the accuracies, each split's
+    rows are cut in three: to train, to test, and fresh ones.
     """
 
     def __init__(self, wide: Wide, most: int, splits: int, slow: int, outlier: bool) -> None:
@@ -311,21 +314,24 @@ class Yardstick:
         self.floor_sd = _over_splits(found, np.std)
 
     def measure(self, y: sp.csr_matrix) -> Record:
-        """Every metric of generated rows, beside its floor."""
+        """Every metric of generated rows, one or several times as many as a group has, beside its floor."""
         record: Record = {}
-        for name, value in _over_splits(self._score(Group.of(y)), np.mean).items():
+        generated = Group.of(y)
+        parts = [generated.take(part) for part in np.split(np.arange(y.shape[0]), y.shape[0] // self.rows)]
+        for name, value in _over_splits(self._score(parts), np.mean).items():
             record[name] = value
             if name != "real_accuracy":
                 record |= {f"{name}_floor": self.floor[name], f"{name}_floor_sd": self.floor_sd[name]}
         order = np.concatenate(self.splits[0])
         tenth = len(order) // 10
-        copies = copy_ratio(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], y)
+        copies = copy_ratio(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], parts[0].x)
         return record | {"copy_ratio": copies if math.isfinite(copies) else None}
 
-    def _score(self, generated: Group | None) -> list[dict[str, float]]:
-        """The metrics of every split; without generated rows, of fresh real ones."""
+    def _score(self, parts: list[Group] | None) -> list[dict[str, float]]:
+        """The metrics of every split, against one part of the generated rows after another; without them, of fresh real ones."""
         scores = []
         for split, (first, second) in enumerate(self.splits):
+            generated = parts[split % len(parts)] if parts else None
             first, second = first[: self.rows], second[: self.rows]
             real, other = self.real.take(first), generated or self.real.take(second)
             score = real.distances(other) | marginals(real.x, other.x)
@@ -455,7 +461,7 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
             f"## {name}",
             "",
             "{rows:,} rows of {columns:,} columns; {splits} splits, AUC and accuracies in ".format(**any_of_them)
-            + f"{_slow_splits(mine)}.",
+            + f"{_of_methods(mine, 'slow_splits')}; samples of a fit: {_of_methods(mine, 'draws')}.",
             "",
             *_main_table(mine, known),
             "",
@@ -465,15 +471,15 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
     return "\n".join([*parts, *NOTES, "", *lengths(records, METHODS), ""])
 
 
-def _slow_splits(mine: dict[tuple[str, int], list[Record]]) -> str:
-    """How many splits the AUC and the accuracies are of, and of which methods, where that differs."""
+def _of_methods(mine: dict[tuple[str, int], list[Record]], field: str) -> str:
+    """A number of records, and of which methods', where it differs; 1 where they do not have it."""
     methods: dict[int, dict[str, None]] = {}
     for (method, _), records in mine.items():
         for record in records:
-            methods.setdefault(record["slow_splits"], {})[method] = None
+            methods.setdefault(record.get(field, 1), {})[method] = None
     if len(methods) == 1:
         return str(*methods)
-    return " and ".join(f"{splits} ({', '.join(names)})" for splits, names in methods.items())
+    return " and ".join(f"{number} ({', '.join(names)})" for number, names in methods.items())
 
 
 NOTES = (
