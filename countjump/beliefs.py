@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from countjump.bags import Bags, Sample
-from countjump.compositions import CLASSES, Amounts, BagLaw
+from countjump.compositions import TILTS, Amounts, BagLaw
 from countjump.laws import (
     Binomial,
     DirichletMixture,
@@ -339,13 +339,13 @@ class UnitsHead(Head):
 
 class BagHead(Head):
     """Wide sparse rows, total × composition: the missing total by :class:`CountHead`, and its units fall by
-    softmax(b_d + table_d · q), or, with probability π, on units that lie already, by (z_d − δ_d)^ρ exp(g c_d) over its sum; q, π
-    and g are the network's, and so is a common shift of the discounts δ; ρ is one until it is balanced.
+    softmax(b_d + table_d · q), or, with probability π, on units that lie already, by (z_d − δ_d) exp(g c_d) over its sum; q, π
+    and g are the network's, and so is a common shift of the discounts δ.
 
     How strongly a column that is already there calls for itself is learned. ``balance`` moves what is common to all rows at a
-    time: how much likelier frequent columns come anew than rare ones, the log-odds of π, ln g, the power to which the urn's
-    weights are raised, how much likelier frequent columns come again, and the tilt of columns that are there 0, 1, 2, ...
-    times. It is found on rows that were held out. What the network sees is the sum of the same vectors, table_d, over the
+    time: how much likelier frequent columns come anew than rare ones, the log-odds of π, ln g, how much likelier frequent columns
+    come again, and the tilts of columns that are there 0, 1, 2, ... times, and of large shares. It is found on rows that were held
+    out. What the network sees is the sum of the same vectors, table_d, over the
     non-zeros: a zero costs something in the softmax only. With ``amounts`` rows are sets of columns with a positive real at
     each: a column comes once, and the real is believed by :class:`countjump.compositions.Amounts`.
     """
@@ -369,7 +369,7 @@ class BagHead(Head):
         )
         if amounts is None:
             self.calling = nn.Parameter(torch.zeros(self.columns, 2))
-        self.balanced = [LEVELS, *([] if amounts else [1, 1, 1, LEVELS, CLASSES])]
+        self.balanced = [LEVELS, *([] if amounts else [1, 1, LEVELS, TILTS])]
         self.balance = nn.Parameter(torch.zeros(4, sum(self.balanced)), requires_grad=False)
         last = nn.Linear(PACE, total.outputs)
         nn.init.zeros_(last.weight)
@@ -402,20 +402,20 @@ class BagHead(Head):
         total = None if learning else self.missing_total(there[:, None], alpha)
         sets = self.amounts is not None
         odds, gain, shift = echo[:, :1] - 1, _soft(echo[:, 1:2], 2).exp(), _soft(echo[:, 2:], 12)
-        power, tilt, lean, levels = None, None, None, None
+        tilt, lean, levels = None, None, None
         table, bias, calling = self._columns(z.sample)
         if self.balance.requires_grad or bool(self.balance.any()):
             lean, *others = (self._when(alpha) @ self.balance).split(self.balanced, 1)
             levels = self.levels if z.sample is None else self.levels[z.sample.columns]
             if calling is not None:
-                more, factor, power, again, tilt = others
-                odds, power, tilt = odds + more, _soft(power, 1).exp(), _soft(tilt, 6)
+                more, factor, again, tilt = others
+                odds, tilt = odds + more, _soft(tilt, 6)
                 gain = torch.cat([gain * _soft(factor, 2).exp(), _soft(again, 2)], 1)
                 calling = torch.cat([calling, levels], 1)
         echo = torch.cat([_soft(odds, 12), shift, gain], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
-        missing = BagLaw(total, query, echo, z, table, bias, calling, limit, power, tilt, lean, levels)
+        missing = BagLaw(total, query, echo, z, table, bias, calling, limit, tilt, lean, levels, grows=True)
         return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
 
     def narrow(self, x: Bags, generator: torch.Generator) -> Bags:

@@ -23,7 +23,14 @@ _BLOCK = 64
 _OFTEN = (0.5, 1.5, 2.5, 4.5, 9.5, 19.5, 39.5)
 """Columns are told apart by how often they are there already: these part 0, 1, 2, 3 and more, 5, 10, 20, 40 and more times."""
 
-CLASSES = len(_OFTEN) + 1
+TILTS = len(_OFTEN) + 2
+"""What tilts shares: a number for each of these classes, and one for large shares."""
+
+_LARGE = 0.03
+"""A share that is large."""
+
+_SURE = 12.0
+"""The largest log-odds of π."""
 
 _NEVER = -1e4
 """The logit of a column that cannot come."""
@@ -45,15 +52,18 @@ _ROUNDS = 100
 @dataclass(frozen=True, eq=False)
 class BagLaw:
     """A total by any count law (B, 1), whose units fall on the columns by a mixture of two compositions: anew, by
-    softmax(bias_d + table_d · query), or, with probability π, where units lie already, by (z_d − δ_d)^ρ exp(g · c_d) over its sum.
+    softmax(bias_d + table_d · query), or, with probability π, where units lie already, by (z_d − δ_d) exp(g · c_d) over its sum.
 
     ``query`` (B, H) and ``echo`` (B, 2 + G), the log-odds of π, what is added to the log-odds of the discounts δ, and g, are
-    the network's; ``power`` (B, 1) is ρ, or one; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That
-    a unit calls for its like is added and not multiplied, as in the urns of Pólya, and of Pitman and Yor: a column's share does
-    not run away. ``lean`` (B, L) times ``levels`` (D, L) is added to the logits, and ``tilt`` (B, 8) to the logarithms of the
-    shares of columns that are there 0, 1, 2, ... times, before they add up to one again. Without ``calling`` the rows are sets,
-    ``echo`` has no part, and a column that is there does not come again. Thinned, the total is thinned and the composition
-    stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
+    the network's; ``calling`` (D, 1 + G) holds the log-odds of δ, and c; z_t is ``given``. That a unit calls for its like is added
+    and not multiplied, as in the urns of Pólya, and of Pitman and Yor. ``lean`` (B, L) times ``levels`` (D, L) is added to the
+    logits, and ``tilt`` (B, 9) to the logarithms of shares, before they add up to one again: a number for columns that are there
+    0, 1, 2, ... times, and, of columns that are there, the last one times ln(1 + share/0.03), which moves units between them.
+    Without ``calling`` the rows are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total
+    is thinned and the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
+
+    Units are independent given their total. If π ``grows``, they are drawn with the π of half-way (:meth:`_halfway`): not quite
+    by this law, but as units that come one after another would.
     """
 
     total: Any
@@ -65,10 +75,10 @@ class BagLaw:
     bias: Tensor
     calling: Tensor | None
     limit: Tensor
-    power: Tensor | None = None
     tilt: Tensor | None = None
     lean: Tensor | None = None
     levels: Tensor | None = None
+    grows: bool = False
 
     def thin(self, p: Tensor | float) -> BagLaw:
         """The total thinned."""
@@ -81,7 +91,7 @@ class BagLaw:
             total=None if self.total is None else self.total.rows(index),
             given=self.given.rows(index),
             **{name: getattr(self, name)[index] for name in ("query", "echo", "limit")},
-            **{name: each[index] for name in ("power", "tilt", "lean") if (each := getattr(self, name)) is not None},
+            **{name: each[index] for name in ("tilt", "lean") if (each := getattr(self, name)) is not None},
         )
 
     def shares(self) -> Tensor:
@@ -97,24 +107,58 @@ class BagLaw:
         shares = anew.index_put((z.row, z.column), repeated[z.row] * share, accumulate=True)
         if self.tilt is None:
             return shares
-        tilt = self.tilt.exp()
-        seen = shares[z.row, z.column] * tilt[z.row, _class_of(z.value)]
-        shares = (shares * tilt[:, :1]).index_put((z.row, z.column), seen)
+        seen = shares[z.row, z.column]
+        seen = seen * self._tilts(z, z.value, seen, self._bend(seen)).exp()
+        shares = (shares * self.tilt[:, :1].exp()).index_put((z.row, z.column), seen)
         return shares / shares.sum(-1, keepdim=True)
+
+    def _tilts(self, places: Bags, count: Tensor, share: Tensor, bend: Tensor) -> Tensor:
+        """What is added to the logarithms of shares (N,) at some places, of columns that are there ``count`` times (N,)."""
+        assert self.tilt is not None
+        tilt = self.tilt[places.row]
+        large = tilt[:, -1] * torch.log1p(share / _LARGE) - bend[places.row]
+        return tilt.gather(1, _class_of(count)[:, None]).squeeze(1) + torch.where(count > 0, large, 0.0)
+
+    def _bend(self, share: Tensor) -> Tensor:
+        """The logarithm (B,) of what is taken from the columns that are there, of the shares (N,), when large ones are tilted."""
+        z = self.given
+        assert self.tilt is not None
+        share = torch.where(z.value > 0, share, 0.0)
+        tilted = z.per_row(share * (1 + share / _LARGE) ** self.tilt[z.row, -1])
+        return (tilted.clamp(min=_TINY) / z.per_row(share).clamp(min=_TINY)).log()
+
+    def _halfway(self, units: Tensor) -> BagLaw:
+        """With the π that is expected when half of so many units (B,) have come: else all would join as seldom as the first.
+
+        In the urn of Pitman and Yor π has the odds S/c, S = Σ_d (z_d − δ_d). A unit that joins adds 1 to S; one that comes anew
+        adds 1 − δ to S, and δ to c.
+        """
+        z = self.given
+        there = (z.value > 0).double()
+        filled, discount = z.per_row(there), z.per_row(there * self._discounts())
+        odds, half, whole = self.echo[:, 0].double(), units / 2, z.totals() - discount
+        anew = half * (1 - odds.sigmoid()) * discount / filled
+        later = (whole + half - anew).log() - (whole * (-odds).exp() + anew).log()
+        odds = torch.where(filled > 0, later.clamp(max=_SURE), odds).to(self.echo.dtype)
+        return replace(self, echo=torch.cat([odds[:, None], self.echo[:, 1:]], 1))
+
+    def _discounts(self) -> Tensor:
+        """δ_d of what is given (N,)."""
+        z = self.given
+        assert self.calling is not None
+        return (self.calling[:, 0].index_select(0, z.column) + self.echo[:, 1].index_select(0, z.row)).sigmoid()
 
     def _repeats(self) -> tuple[Tensor, Tensor]:
         """π (B,), zero where nothing lies yet, and of what is given every entry's share (N,) of it."""
         return _urn(self.echo[:, 0], self._calls(), self.given)
 
     def _calls(self) -> Tensor:
-        """ρ ln(z_d − δ_d) + g · c_d, of what is given (N,)."""
+        """ln(z_d − δ_d) + g · c_d, of what is given (N,)."""
         z = self.given
         assert self.calling is not None
-        (shift, *gains), (discount, *calling) = self.echo[:, 1:].unbind(1), self.calling.unbind(1)
-        odds = discount.index_select(0, z.column) + shift.index_select(0, z.row)
-        calls = (z.value.to(odds.dtype) - odds.sigmoid()).clamp(min=_TINY).log()
-        if self.power is not None:
-            calls = calls * self.power[z.row, 0]
+        gains, calling = self.echo[:, 2:].unbind(1), self.calling[:, 1:].unbind(1)
+        discount = self._discounts()
+        calls = (z.value.to(discount.dtype) - discount).clamp(min=_TINY).log()
         for gain, call in zip(gains, calling, strict=True):
             calls = calls + gain.index_select(0, z.row) * call.index_select(0, z.column)
         return calls
@@ -136,9 +180,9 @@ class BagLaw:
         if self.tilt is not None:
             z = self.given
             share = (log_share if z.column is value.column else self._log_shares(z)).exp()
-            tilt = self.tilt.exp()
-            more = z.per_row(share * (tilt[z.row, _class_of(z.value)] - tilt[z.row, 0]))
-            log_share = log_share + self.tilt[value.row, _class_of(z.at(value))] - (tilt[:, 0] + more).log()[value.row]
+            unseen, bend = self.tilt[:, 0].exp(), self._bend(share)
+            whole = unseen + z.per_row(share * (self._tilts(z, z.value, share, bend).exp() - unseen[z.row]))
+            log_share = log_share + self._tilts(value, z.at(value), log_share.exp(), bend) - whole.log()[value.row]
         return -value.per_row(value.value * log_share)
 
     def _log_shares(self, places: Bags) -> Tensor:
@@ -170,8 +214,12 @@ class BagLaw:
         composition = replace(self, total=None)
         for start in range(0, len(needed), CHUNK):
             mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
-            weights = composition.rows(needed[start : start + CHUNK])._weights()
             row, owed, kinds = here[mine], units[here[mine]], kind[mine] - start
+            law = composition.rows(needed[start : start + CHUNK])
+            if self.grows and self.calling is not None:
+                several = torch.bincount(kinds, minlength=len(law.query))
+                law = law._halfway(torch.bincount(kinds, owed, minlength=len(law.query)) / several)
+            weights = law._weights()
             many = owed > (columns if self.calling is not None else torch.inf)
             if many.any():
                 fallen = Bags.from_dense(draw_multinomial(owed[many], weights[kinds[many], :columns], generator))
@@ -216,19 +264,24 @@ class BagLaw:
         rows, columns = self.shape
         weights = self.query.new_empty(rows, columns + -columns % _BLOCK)
         weights[:, columns:] = -torch.inf
-        torch.addmm(self.bias, self.query, self.table.t(), out=weights[:, :columns])
-        if self.lean is not None and self.levels is not None:
-            weights[:, :columns].addmm_(self.lean, self.levels.t())
+        bias, lean = self.bias, self.lean
+        if lean is not None and self.levels is not None and bool((lean == lean[:1]).all()):
+            # As in a chain, whose rows are at one time.
+            bias, lean = torch.addmv(bias, self.levels, lean[0]), None
+        torch.addmm(bias, self.query, self.table.t(), out=weights[:, :columns])
+        if lean is not None and self.levels is not None:
+            weights[:, :columns].addmm_(lean, self.levels.t())
         z = self.given
         if self.calling is None:
             _without(weights, z)
-        weights.sub_(weights.amax(-1, keepdim=True)).exp_()
+        torch.softmax(weights, -1, out=weights)
         if self.calling is None:
             return weights
         repeated, share = self._repeats()
-        seen = weights[z.row, z.column] + (repeated / (1 - repeated) * weights.sum(-1))[z.row] * share
+        seen = weights[z.row, z.column] + (repeated / (1 - repeated))[z.row] * share
         if self.tilt is not None:
-            seen = seen * (self.tilt[z.row, _class_of(z.value)] - self.tilt[z.row, 0]).exp()
+            share = seen * (1 - repeated)[z.row]
+            seen = seen * (self._tilts(z, z.value, share, self._bend(share)) - self.tilt[z.row, 0]).exp()
         weights[z.row, z.column] = seen
         return weights
 

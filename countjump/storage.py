@@ -23,7 +23,7 @@ from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
 
 FORMAT = "countjump-model"
-VERSION = 3
+VERSION = 4
 FILE = "model.json"
 OBJECTS: dict[str, Any] = {
     **{kind.__name__: kind for kind in DOMAINS.values()},

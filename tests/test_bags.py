@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from countjump.bags import Bags, Sample, Thinned
 from countjump.beliefs import AmountHead, BagHead, Conjugate, CountHead, Gammas
-from countjump.compositions import CLASSES, Amounts, BagLaw, drop
+from countjump.compositions import TILTS, Amounts, BagLaw, drop
 from countjump.laws import Binomial, Gamma, Mixture, Multinomial, Poisson, Product, Split
 from countjump.likelihood import bag_bound
 from countjump.networks import MLP
@@ -38,8 +38,7 @@ def bag_law(rows=2, columns=3, sets=False, tilted=False) -> BagLaw:
         torch.randn(columns, generator=g),
         None if sets else torch.tensor([[-1.0, 0.7, 0.2], [0.0, 0.0, 1.0], [0.5, -0.5, 0.0]])[:columns],
         torch.full((rows,), 1000.0, dtype=torch.float64),
-        torch.full((rows, 1), 0.8),
-        torch.randn(rows, CLASSES, generator=g) if tilted and not sets else None,
+        torch.randn(rows, TILTS, generator=g) if tilted and not sets else None,
         torch.randn(rows, 2, generator=g) if tilted else None,
         torch.randn(columns, 2, generator=g) if tilted else None,
     )
@@ -108,12 +107,12 @@ def test_probabilities_are_those_of_the_dense_law():
 
 
 def test_units_fall_anew_or_where_some_lie_already():
-    """(1 − π) softmax(b + table · q) + π (z − δ)^ρ exp(g · c) / Σ; where nothing lies yet, π = 0."""
+    """(1 − π) softmax(b + table · q) + π (z − δ) exp(g · c) / Σ; where nothing lies yet, π = 0."""
     law = bag_law()
     anew = (law.bias + law.query @ law.table.t()).softmax(-1)
     odds, shift, *gain = law.echo[0]
     units = torch.tensor([1.0, 0.0, 2.0]) - (law.calling[:, 0] + shift).sigmoid() * torch.tensor([1.0, 0.0, 1.0])
-    weight = units**0.8 * (gain[0] * law.calling[:, 1] + gain[1] * law.calling[:, 2]).exp()
+    weight = units * (gain[0] * law.calling[:, 1] + gain[1] * law.calling[:, 2]).exp()
     share = odds.sigmoid()
     torch.testing.assert_close(law.shares()[0], (1 - share) * anew[0] + share * weight / weight.sum())
     torch.testing.assert_close(law.shares()[1], anew[1])
@@ -122,12 +121,13 @@ def test_units_fall_anew_or_where_some_lie_already():
 
 def test_shares_are_tilted_by_how_often_a_column_is_there():
     law = bag_law(tilted=True)
+    law.tilt[:, -1] = 0.0
     factor = law.tilt.exp()[torch.arange(2)[:, None], torch.tensor([[1, 0, 2], [0, 0, 0]])]
     plain = replace(law, tilt=None).shares() * factor
     torch.testing.assert_close(law.shares(), plain / plain.sum(1, keepdim=True))
     given = Bags.from_dense(torch.tensor([[3, 4, 5, 9, 10, 19, 20, 39, 40]], dtype=torch.float64))
     law = replace(bag_law(rows=1), given=given, bias=torch.zeros(9), table=torch.zeros(9, 4), calling=torch.zeros(9, 3))
-    alike = replace(law, tilt=torch.arange(8.0)[None])
+    alike = replace(law, tilt=torch.tensor([[*range(TILTS - 1), 0.0]]))
     gain = (alike.shares() / law.shares())[0].log()
     torch.testing.assert_close(gain - gain[0], torch.tensor([0.0, 0, 1, 1, 2, 2, 3, 3, 4]), rtol=0, atol=1e-5)
 
@@ -411,7 +411,7 @@ def test_cross_entropy_and_its_gradient_are_those_of_the_shares(sets, tilted, ow
         law.query,
         law.table,
         law.bias,
-        *([] if sets else [law.echo, law.calling, law.power]),
+        *([] if sets else [law.echo, law.calling]),
         *([law.lean] if tilted else []),
         *([law.tilt] if tilted and not sets else []),
     ]
@@ -477,8 +477,8 @@ def test_an_urn_with_very_large_calls_is_finite():
     anew = (law.bias + law.query @ law.table.t())[0].softmax(-1)
     assert shares.isfinite().all()
     assert float(shares.sum()) == pytest.approx(1)
-    # The two weights are proportional to (z − δ)^0.8 e^call, with δ = 1 to twenty digits: 1e-30, the least, and 1.
-    least = 1e-30**0.8 * np.e
+    # The two weights are proportional to (z − δ) e^call, with δ = 1 to twenty digits: 1e-30, the least, and 1.
+    least = 1e-30 * np.e
     urn = [least / (least + 1), 0.0, 1 / (least + 1)]
     assert ((shares - (1 - repeated) * anew) / repeated).tolist() == pytest.approx(urn, abs=1e-5)
 
@@ -487,7 +487,7 @@ def test_equal_units_with_very_large_calls_fall_by_their_difference():
     law = bag_law()
     calling = torch.tensor([[-40.0, 0.0, 300.0], [0.0, 0.0, 0.0], [-40.0, 0.0, 299.0]])
     given = Bags.from_dense(torch.tensor([[2, 0, 2], [0, 0, 0]], dtype=torch.float64))
-    law = replace(law, calling=calling, given=given, power=None)
+    law = replace(law, calling=calling, given=given)
     law.echo[:, 2:] = torch.tensor([0.0, 1.0])
     _, share = law._repeats()
     assert share.tolist() == pytest.approx([np.e / (np.e + 1), 1 / (np.e + 1)], abs=1e-5)
@@ -508,3 +508,67 @@ def test_weights_by_which_units_are_drawn_are_the_shares(sets, tilted):
     assert weights.shape[1] == 64
     assert float(weights[:, 3:].sum()) == 0
     torch.testing.assert_close(weights[:, :3] / weights.sum(1, keepdim=True), law.shares(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_tilt_of_large_shares_moves_units_between_the_columns_that_are_there():
+    law = bag_law()
+    plain = law.shares()[0]
+    tilt = torch.zeros(2, TILTS)
+    tilt[:, -1] = -0.5
+    tilted = replace(law, tilt=tilt).shares()[0]
+    bent = plain * (1 + plain / 0.03) ** -0.5
+    there = torch.tensor([0, 2])
+    assert float(tilted[1]) == pytest.approx(float(plain[1]))
+    assert float(tilted[0] / tilted[2]) == pytest.approx(float(bent[0] / bent[2]), rel=1e-5)
+    assert float(tilted[there].sum()) == pytest.approx(float(plain[there].sum()))
+    torch.testing.assert_close(replace(law, tilt=tilt).shares()[1], law.shares()[1])
+
+
+def urn(
+    discount: float, strength: float, rows: int = 1, columns: int = 20_000, n: int = 24, filled: int = 12
+) -> BagLaw:
+    """Pitman and Yor's: units that come anew fall on any column, and 30 come."""
+    given = torch.zeros(1, columns, dtype=torch.float64)
+    given[0, :filled] = n / filled
+    odds = np.log((n - discount * filled) / (strength + discount * filled))
+    calling = torch.zeros(columns, 2)
+    calling[:, 0] = np.log(discount / (1 - discount))
+    return BagLaw(
+        Binomial(torch.full((rows, 1), 30.0).double(), torch.ones(rows, 1).double()),
+        torch.zeros(rows, 1),
+        torch.tensor([[odds, 0.0, 0.0]]).float().expand(rows, -1),
+        Bags.from_dense(given).rows(torch.zeros(rows, dtype=torch.long)),
+        torch.zeros(columns, 1),
+        torch.zeros(columns),
+        calling,
+        torch.full((rows,), 1000.0, dtype=torch.float64),
+    )
+
+
+@pytest.mark.parametrize(("discount", "strength"), [(0.5, 20.0), (0.9, 3.0), (0.05, 40.0)])
+def test_half_way_the_odds_of_joining_are_those_of_the_urn(discount, strength):
+    law = urn(discount, strength)
+    joins = float(law.echo[0, 0].sigmoid())
+    n, filled = 24 + 15, 12 + 15 * (1 - joins)
+    later = law._halfway(torch.tensor([30.0]).double())
+    assert float(later.echo[0, 0].exp()) == pytest.approx(
+        (n - discount * filled) / (strength + discount * filled), rel=1e-4
+    )
+    torch.testing.assert_close(law._halfway(torch.zeros(1).double()).echo, law.echo)
+    nothing = replace(law, given=Bags.empty(1, law.shape[1]))
+    torch.testing.assert_close(nothing._halfway(torch.tensor([30.0]).double()).echo, law.echo)
+
+
+def test_many_units_of_one_step_fall_on_as_few_columns_as_one_by_one():
+    """E K_{n+1} = E K_n + (θ + δ E K_n)/(θ + n), in Pitman and Yor's urn."""
+    discount, strength = 0.4, 10.0
+    expected = 12.0
+    for n in range(24, 54):
+        expected += (strength + discount * expected) / (strength + n)
+    law = urn(discount, strength, rows=1000)
+    frozen, grown = (
+        12 + float((replace(law, grows=grows).sample(generator(0)).column >= 12).sum()) / 1000
+        for grows in (False, True)
+    )
+    assert frozen > expected + 2
+    assert grown == pytest.approx(expected, abs=0.5)

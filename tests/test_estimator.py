@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex, storage
 from countjump.bags import Bags
-from countjump.compositions import CLASSES
+from countjump.compositions import TILTS
 from countjump.data import read_matrix, write_matrix
 from countjump.data.rows import Rows
 from countjump.estimator import default_batch_size, default_updates
@@ -811,7 +811,7 @@ def test_the_balance_of_new_and_known_columns_is_found_on_rows_held_out(tmp_path
         for place in (
             0,
             model.process_.head.balanced[0],
-            -CLASSES,
+            -TILTS,
         ):  # frequent columns, the odds of joining, new columns
             for shift in (-1, 2):
                 balance[0, place] += shift
