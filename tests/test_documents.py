@@ -13,7 +13,7 @@ from countjump.cli import main
 from countjump.data import documents as files
 from countjump.experiments import Documents, runner
 from countjump.experiments.documents import METHODS, ColumnBootstrap, TopicModel, Yardstick, examples, make, table
-from countjump.metrics import pmi_correlation, row_totals, w1
+from countjump.metrics import pmi_correlation, row_totals, synthetic_accuracy, w1
 
 SETS = files.NAMES
 TINY = {"made": [60, 260], "compare": 20, "updates": 2, "paper_updates": 2}
@@ -140,6 +140,20 @@ def test_a_metric_is_the_mean_over_different_splits(yardstick):
     assert (yardstick.floor["total_w1"], yardstick.floor_sd["total_w1"]) == pytest.approx(
         (np.mean(floors), np.std(floors))
     )
+
+
+def test_an_accuracy_is_of_halves_and_that_of_fresh_rows_of_thirds(yardstick):
+    x, labels = yardstick.wide.x, yardstick.wide.labels
+    generated = make("20news-bow", 300, 200).x
+    measured = yardstick.measure(generated)
+    ours, fresh = [], []
+    for a, b in yardstick.splits[:2]:
+        ours.append(synthetic_accuracy(x[a], labels[a], generated, x[b], labels[b]))
+        first, second, third = np.split(np.concatenate([a, b]), 3)
+        fresh.append(synthetic_accuracy(x[first], labels[first], x[third], x[second], labels[second]))
+    names = ("synthetic_accuracy", "real_accuracy")
+    assert [measured[name] for name in names] == pytest.approx(np.mean(ours, 0))
+    assert [measured[f"{name}_floor"] for name in names] == pytest.approx(np.mean(fresh, 0))
 
 
 def test_splits_take_turns_with_the_samples_of_a_fit(yardstick):
