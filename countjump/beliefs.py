@@ -415,7 +415,7 @@ class BagHead(Head):
         echo = torch.cat([_soft(odds, 12), shift, gain], 1)
         most = torch.full_like(there, self.columns) if sets else 2 * self.total.largest
         limit = (most - there).clamp(min=0)
-        missing = BagLaw(total, query, echo, z, table, bias, calling, limit, tilt, lean, levels, grows=True)
+        missing = BagLaw(total, query, echo, z, table, bias, calling, limit, tilt, lean, levels, gather=True)
         return Belief(missing, None if self.amounts is None else self.amounts(rest, z))
 
     def narrow(self, x: Bags, generator: torch.Generator) -> Bags:

@@ -27,10 +27,7 @@ TILTS = len(_OFTEN) + 2
 """What tilts shares: a number for each of these classes, and one for large shares."""
 
 _LARGE = 0.03
-"""A share that is large."""
-
-_SURE = 12.0
-"""The largest log-odds of π."""
+"""The share above which the last tilt bends shares."""
 
 _NEVER = -1e4
 """The logit of a column that cannot come."""
@@ -62,8 +59,8 @@ class BagLaw:
     Without ``calling`` the rows are sets, ``echo`` has no part, and a column that is there does not come again. Thinned, the total
     is thinned and the composition stays. A total is cut at ``limit`` (B,): shares cannot explode, the total can.
 
-    Units are independent given their total. If π ``grows``, they are drawn with the π of half-way (:meth:`_halfway`): not quite
-    by this law, but as units that come one after another would.
+    Units are independent given their total; but if they ``gather``, those that are drawn together call for their like as well
+    (:meth:`_gather`). Each of them has the same law as before, and they have fewer columns.
     """
 
     total: Any
@@ -78,7 +75,7 @@ class BagLaw:
     tilt: Tensor | None = None
     lean: Tensor | None = None
     levels: Tensor | None = None
-    grows: bool = False
+    gather: bool = False
 
     def thin(self, p: Tensor | float) -> BagLaw:
         """The total thinned."""
@@ -115,32 +112,20 @@ class BagLaw:
     def _tilts(self, places: Bags, count: Tensor, share: Tensor, bend: Tensor) -> Tensor:
         """What is added to the logarithms of shares (N,) at some places, of columns that are there ``count`` times (N,)."""
         assert self.tilt is not None
-        tilt = self.tilt[places.row]
-        large = tilt[:, -1] * torch.log1p(share / _LARGE) - bend[places.row]
-        return tilt.gather(1, _class_of(count)[:, None]).squeeze(1) + torch.where(count > 0, large, 0.0)
+        large = self.tilt[places.row, -1] * torch.log1p(share / _LARGE) - bend[places.row]
+        return self.tilt[places.row, _class_of(count)] + torch.where(count > 0, large, 0.0)
 
     def _bend(self, share: Tensor) -> Tensor:
-        """The logarithm (B,) of what is taken from the columns that are there, of the shares (N,), when large ones are tilted."""
+        """The logarithm (B,) of the factor by which the last tilt changes the sum of what is there, of the shares (N,).
+
+        It is taken back from each of them: the tilt moves units between these columns, and none to others.
+        """
         z = self.given
         assert self.tilt is not None
         share = torch.where(z.value > 0, share, 0.0)
-        tilted = z.per_row(share * (1 + share / _LARGE) ** self.tilt[z.row, -1])
-        return (tilted.clamp(min=_TINY) / z.per_row(share).clamp(min=_TINY)).log()
-
-    def _halfway(self, units: Tensor) -> BagLaw:
-        """With the π that is expected when half of so many units (B,) have come: else all would join as seldom as the first.
-
-        In the urn of Pitman and Yor π has the odds S/c, S = Σ_d (z_d − δ_d). A unit that joins adds 1 to S; one that comes anew
-        adds 1 − δ to S, and δ to c.
-        """
-        z = self.given
-        there = (z.value > 0).double()
-        filled, discount = z.per_row(there), z.per_row(there * self._discounts())
-        odds, half, whole = self.echo[:, 0].double(), units / 2, z.totals() - discount
-        anew = half * (1 - odds.sigmoid()) * discount / filled
-        later = (whole + half - anew).log() - (whole * (-odds).exp() + anew).log()
-        odds = torch.where(filled > 0, later.clamp(max=_SURE), odds).to(self.echo.dtype)
-        return replace(self, echo=torch.cat([odds[:, None], self.echo[:, 1:]], 1))
+        tilted = share * self.tilt[z.row, _class_of(z.value)].exp()
+        bent = tilted * (1 + share / _LARGE) ** self.tilt[z.row, -1]
+        return (z.per_row(bent).clamp(min=_TINY) / z.per_row(tilted).clamp(min=_TINY)).log()
 
     def _discounts(self) -> Tensor:
         """δ_d of what is given (N,)."""
@@ -216,16 +201,13 @@ class BagLaw:
             mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
             row, owed, kinds = here[mine], units[here[mine]], kind[mine] - start
             law = composition.rows(needed[start : start + CHUNK])
-            if self.grows and self.calling is not None:
-                several = torch.bincount(kinds, minlength=len(law.query))
-                law = law._halfway(torch.bincount(kinds, owed, minlength=len(law.query)) / several)
-            weights = law._weights()
+            weights, unknown = law._weights()
             many = owed > (columns if self.calling is not None else torch.inf)
             if many.any():
                 fallen = Bags.from_dense(draw_multinomial(owed[many], weights[kinds[many], :columns], generator))
                 whole = whole + Bags(row[many][fallen.row], fallen.column, fallen.value, whole.shape)
             row, kinds = (torch.repeat_interleave(each[~many], owed[~many].long()) for each in (row, kinds))
-            keys += self._fall(weights, kinds, row, generator)
+            keys += law._fall(weights, unknown, kinds, row, generator)
         key, count = torch.unique(torch.cat(keys), return_counts=True)
         return whole + Bags(key // columns, key % columns, count.double(), whole.shape)
 
@@ -234,14 +216,19 @@ class BagLaw:
         """(B, D)."""
         return len(self.query), len(self.bias)
 
-    def _fall(self, weights: Tensor, kind: Tensor, row: Tensor, generator: torch.Generator | None) -> Iterator[Tensor]:
+    def _fall(
+        self, weights: Tensor, unknown: Tensor, kind: Tensor, row: Tensor, generator: torch.Generator | None
+    ) -> Iterator[Tensor]:
         """The places row · D + column of units, each by the weights of its ``kind``; in sets, none falls on a taken place."""
         taken = row[:0]
         for attempt in range(_ROUNDS):
-            key = row * self.shape[1] + drop(weights, kind, generator)
+            column = drop(weights, kind, generator)
             if self.calling is not None:
-                yield key
+                if self.gather:
+                    column = self._gather(kind, row, column, unknown, generator)
+                yield row * self.shape[1] + column
                 return
+            key = row * self.shape[1] + column
             places, first = _first_of_each(key)
             fresh = ~torch.isin(places, taken)
             yield places[fresh]
@@ -259,8 +246,43 @@ class BagLaw:
                 left = (weights.sum(-1) > 0)[kind]
                 row, kind = row[left], kind[left]
 
-    def _weights(self) -> Tensor:
-        """The shares, each row times some number, and the columns filled up to whole blocks with zeros."""
+    def _gather(
+        self, kind: Tensor, row: Tensor, column: Tensor, unknown: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """The columns of units (U,), each of the law ``kind``, the rows ascending, when they call for their like among themselves.
+
+        In the urn of Pitman and Yor π has the odds S/c, with S = Σ_d (z_d − δ_d). Units that come one after another fall on what
+        lies, and on columns that are new, with the same probabilities as one; and there they are urns again: with u the share of
+        the softmax that is ``unknown`` (B,), new columns are one of strength θ = c u and discount δ, and the others one of
+        strength S + c (1 − u) and no discount (exactly so where δ is 0). In these, the unit after j others is the first of its
+        kind with probability Γ(θ + j + δ) Γ(θ + 1) / (Γ(θ + j + 1) Γ(θ + δ)), on average; else it goes where one of them went.
+        """
+        z = self.given
+        there = z.value > 0
+        known = torch.zeros(self.shape, dtype=torch.bool, device=row.device)
+        known[z.row[there], z.column[there]] = True
+        filled, discount = z.per_row(there.double()), z.per_row(there * self._discounts().double())
+        lies = z.totals() - discount
+        anew = lies * (-self.echo[:, 0].double()).exp()
+        strength = torch.stack([anew * unknown, lies + anew * (1 - unknown)], 1)
+        discount = torch.stack([discount / filled, torch.zeros_like(filled)], 1)
+
+        joins = (filled > 0)[kind].nonzero().squeeze(1)
+        urn, order = (2 * row + known[kind, column].long())[joins].sort(stable=True)
+        joins = joins[order]
+        place, first = torch.arange(len(urn), device=urn.device), torch.searchsorted(urn, urn)
+        theta, delta = (each[kind[joins], urn % 2] for each in (strength.clamp(min=1e-6), discount))
+        j = place - first
+        opens = gammaln(theta + j + delta) - gammaln(theta + delta) + gammaln(theta + 1) - gammaln(theta + j + 1)
+        chance, which = torch.rand(2, len(urn), dtype=torch.float64, device=urn.device, generator=generator)
+        like = torch.where(chance < opens.exp(), place, first + (which * j).long())
+        while not torch.equal(like, like[like]):
+            like = like[like]
+        return column.index_copy(0, joins, column[joins][like])
+
+    def _weights(self) -> tuple[Tensor, Tensor]:
+        """The shares, each row times some number, and the columns filled up to whole blocks with zeros; and the share (B,) of the
+        softmax that is on columns that are not there."""
         rows, columns = self.shape
         weights = self.query.new_empty(rows, columns + -columns % _BLOCK)
         weights[:, columns:] = -torch.inf
@@ -275,15 +297,17 @@ class BagLaw:
         if self.calling is None:
             _without(weights, z)
         torch.softmax(weights, -1, out=weights)
+        anew = weights[z.row, z.column]
+        unknown = 1 - z.per_row(torch.where(z.value > 0, anew, 0.0).double()).clamp(max=1)
         if self.calling is None:
-            return weights
+            return weights, unknown
         repeated, share = self._repeats()
-        seen = weights[z.row, z.column] + (repeated / (1 - repeated))[z.row] * share
+        seen = anew + (repeated / (1 - repeated))[z.row] * share
         if self.tilt is not None:
             share = seen * (1 - repeated)[z.row]
             seen = seen * (self._tilts(z, z.value, share, self._bend(share)) - self.tilt[z.row, 0]).exp()
         weights[z.row, z.column] = seen
-        return weights
+        return weights, unknown
 
 
 def _class_of(z: Tensor) -> Tensor:

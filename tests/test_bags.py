@@ -504,37 +504,34 @@ def test_a_share_that_is_very_small_has_a_logarithm_and_a_gradient():
 @pytest.mark.parametrize(("sets", "tilted"), [(False, False), (False, True), (True, False), (True, True)])
 def test_weights_by_which_units_are_drawn_are_the_shares(sets, tilted):
     law = bag_law(sets=sets, tilted=tilted)
-    weights = law._weights()
+    weights, _ = law._weights()
     assert weights.shape[1] == 64
     assert float(weights[:, 3:].sum()) == 0
     torch.testing.assert_close(weights[:, :3] / weights.sum(1, keepdim=True), law.shares(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_tilt_of_large_shares_moves_units_between_the_columns_that_are_there():
-    law = bag_law()
-    plain = law.shares()[0]
-    tilt = torch.zeros(2, TILTS)
-    tilt[:, -1] = -0.5
-    tilted = replace(law, tilt=tilt).shares()[0]
-    bent = plain * (1 + plain / 0.03) ** -0.5
+    law, tilt = bag_law(), torch.randn(2, TILTS, generator=generator(1))
+    shares = law.shares()[0]
+    plain, bent = (replace(law, tilt=torch.cat([tilt[:, :-1], torch.full((2, 1), b)], 1)).shares() for b in (0.0, -0.5))
     there = torch.tensor([0, 2])
-    assert float(tilted[1]) == pytest.approx(float(plain[1]))
-    assert float(tilted[0] / tilted[2]) == pytest.approx(float(bent[0] / bent[2]), rel=1e-5)
-    assert float(tilted[there].sum()) == pytest.approx(float(plain[there].sum()))
-    torch.testing.assert_close(replace(law, tilt=tilt).shares()[1], law.shares()[1])
+    assert float(bent[0, 1]) == pytest.approx(float(plain[0, 1]))
+    assert float(bent[0, there].sum()) == pytest.approx(float(plain[0, there].sum()))
+    factor = (1 + shares / 0.03) ** -0.5
+    ratio = float(plain[0, 0] / plain[0, 2] * factor[0] / factor[2])
+    assert float(bent[0, 0] / bent[0, 2]) == pytest.approx(ratio, rel=1e-5)
+    torch.testing.assert_close(bent[1], plain[1])
 
 
-def urn(
-    discount: float, strength: float, rows: int = 1, columns: int = 20_000, n: int = 24, filled: int = 12
-) -> BagLaw:
-    """Pitman and Yor's: units that come anew fall on any column, and 30 come."""
+def urn(discount: float, strength: float, units: int, rows: int = 1000, columns: int = 20_000) -> BagLaw:
+    """Pitman and Yor's, with 24 units at 12 columns: more come, anew at any column."""
     given = torch.zeros(1, columns, dtype=torch.float64)
-    given[0, :filled] = n / filled
-    odds = np.log((n - discount * filled) / (strength + discount * filled))
+    given[0, :12] = 2
+    odds = np.log((24 - discount * 12) / (strength + discount * 12))
     calling = torch.zeros(columns, 2)
     calling[:, 0] = np.log(discount / (1 - discount))
     return BagLaw(
-        Binomial(torch.full((rows, 1), 30.0).double(), torch.ones(rows, 1).double()),
+        Binomial(torch.full((rows, 1), float(units)).double(), torch.ones(rows, 1).double()),
         torch.zeros(rows, 1),
         torch.tensor([[odds, 0.0, 0.0]]).float().expand(rows, -1),
         Bags.from_dense(given).rows(torch.zeros(rows, dtype=torch.long)),
@@ -545,30 +542,45 @@ def urn(
     )
 
 
-@pytest.mark.parametrize(("discount", "strength"), [(0.5, 20.0), (0.9, 3.0), (0.05, 40.0)])
-def test_half_way_the_odds_of_joining_are_those_of_the_urn(discount, strength):
-    law = urn(discount, strength)
-    joins = float(law.echo[0, 0].sigmoid())
-    n, filled = 24 + 15, 12 + 15 * (1 - joins)
-    later = law._halfway(torch.tensor([30.0]).double())
-    assert float(later.echo[0, 0].exp()) == pytest.approx(
-        (n - discount * filled) / (strength + discount * filled), rel=1e-4
-    )
-    torch.testing.assert_close(law._halfway(torch.zeros(1).double()).echo, law.echo)
-    nothing = replace(law, given=Bags.empty(1, law.shape[1]))
-    torch.testing.assert_close(nothing._halfway(torch.tensor([30.0]).double()).echo, law.echo)
-
-
-def test_many_units_of_one_step_fall_on_as_few_columns_as_one_by_one():
-    """E K_{n+1} = E K_n + (θ + δ E K_n)/(θ + n), in Pitman and Yor's urn."""
-    discount, strength = 0.4, 10.0
+@pytest.mark.parametrize(("discount", "strength", "units"), [(0.4, 10.0, 30), (0.5, 20.0, 100), (0.05, 3.0, 60)])
+def test_units_of_one_step_are_as_in_the_urn_where_they_come_one_by_one(discount, strength, units):
+    """E K_{n+1} = E K_n + (θ + δ E K_n)/(θ + n); and each falls on what lay there with one probability, (n − δ K)/(n + θ)."""
     expected = 12.0
-    for n in range(24, 54):
+    for n in range(24, 24 + units):
         expected += (strength + discount * expected) / (strength + n)
-    law = urn(discount, strength, rows=1000)
-    frozen, grown = (
-        12 + float((replace(law, grows=grows).sample(generator(0)).column >= 12).sum()) / 1000
-        for grows in (False, True)
+    law = urn(discount, strength, units)
+    drawn = replace(law, gather=True).sample(generator(0))
+    old = drawn.column < 12
+    assert 12 + float((~old).sum()) / len(drawn) == pytest.approx(expected, rel=0.03)
+    assert float(drawn.value[old].sum()) / len(drawn) == pytest.approx(
+        units * (24 - discount * 12) / (24 + strength), rel=0.03
     )
-    assert frozen > expected + 2
-    assert grown == pytest.approx(expected, abs=0.5)
+    apart = law.sample(generator(0))
+    assert 12 + float((apart.column >= 12).sum()) / len(drawn) > 1.1 * expected
+    assert float(drawn.totals().mean()) == float(drawn.totals().max()) == units
+
+
+def test_units_gather_in_their_own_row_and_at_new_columns_alone():
+    law = replace(urn(0.1, 0.1, 50, rows=200, columns=2000), gather=True)
+    drawn = law.draw(torch.arange(200).repeat_interleave(2), generator(0)).dense()
+    assert torch.equal(drawn.sum(1), torch.full((400,), 50.0).double())
+    new = drawn[:, 12:]
+    assert float((new.amax(1) / new.sum(1).clamp(min=1)).mean()) > 0.5  # nearly all that come anew are of one column,
+    assert len(new.argmax(1).unique()) > 100  # which is another one in every row
+    nothing = replace(law, given=Bags.empty(200, 2000)).sample(generator(0))
+    assert float(nothing.value.max()) <= 4  # where nothing lies the strength is not known
+
+
+def test_one_unit_is_drawn_by_the_law():
+    law = replace(urn(0.5, 20.0, 1, rows=20_000, columns=40), gather=True)
+    drawn = torch.bincount(law.sample(generator(0)).column, minlength=40)
+    assert proportional(drawn, law.shares()[0])
+
+
+def test_weights_of_rows_at_one_time_are_the_shares():
+    law = bag_law(tilted=True)
+    law = replace(law, lean=law.lean[:1].expand(2, -1))
+    weights, unknown = law._weights()
+    torch.testing.assert_close(weights[:, :3] / weights.sum(1, keepdim=True), law.shares(), rtol=1e-5, atol=1e-6)
+    anew = torch.addmm(law.bias, law.query, law.table.t()).add(law.lean @ law.levels.t()).softmax(-1)
+    assert unknown.tolist() == pytest.approx([float(anew[0, 1]), 1.0])
