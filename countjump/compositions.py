@@ -110,7 +110,7 @@ class BagLaw:
         return shares / shares.sum(-1, keepdim=True)
 
     def _tilts(self, places: Bags, count: Tensor, share: Tensor, bend: Tensor) -> Tensor:
-        """What is added to the logarithms of shares (N,) at some places, of columns that are there ``count`` times (N,)."""
+        """What is added to the logarithms of the shares (N,) at some places, whose columns are there ``count`` times (N,)."""
         assert self.tilt is not None
         large = self.tilt[places.row, -1] * torch.log1p(share / _LARGE) - bend[places.row]
         return self.tilt[places.row, _class_of(count)] + torch.where(count > 0, large, 0.0)

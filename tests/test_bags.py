@@ -560,7 +560,7 @@ def test_units_of_one_step_are_as_in_the_urn_where_they_come_one_by_one(discount
     assert float(drawn.totals().mean()) == float(drawn.totals().max()) == units
 
 
-def test_units_gather_in_their_own_row_and_at_new_columns_alone():
+def test_units_gather_in_their_own_row():
     law = replace(urn(0.1, 0.1, 50, rows=200, columns=2000), gather=True)
     drawn = law.draw(torch.arange(200).repeat_interleave(2), generator(0)).dense()
     assert torch.equal(drawn.sum(1), torch.full((400,), 50.0).double())
@@ -569,6 +569,21 @@ def test_units_gather_in_their_own_row_and_at_new_columns_alone():
     assert len(new.argmax(1).unique()) > 100  # which is another one in every row
     nothing = replace(law, given=Bags.empty(200, 2000)).sample(generator(0))
     assert float(nothing.value.max()) <= 4  # where nothing lies the strength is not known
+
+
+def test_units_of_a_chain_gather():
+    _, denoise = model(columns=4)
+    assert denoise(bags(), torch.tensor([0.5]), torch.zeros(3, dtype=torch.long)).missing.gather
+
+
+def test_units_on_columns_that_are_there_gather_as_in_an_urn_of_polya():
+    """Of 24 units at 12 columns and as many that come, all of which join: the counts are Dirichlet-multinomial."""
+    law = urn(1e-6, 1e-4, 24, rows=4000, columns=100)
+    apart, drawn = (replace(law, gather=gather).sample(generator(0)).dense()[:, :12] for gather in (False, True))
+    multinomial = 24 * 1 / 12 * 11 / 12
+    assert float(drawn.mean()) == pytest.approx(2, rel=0.01)
+    assert float(apart.var(0).mean()) == pytest.approx(multinomial, rel=0.05)
+    assert float(drawn.var(0).mean()) == pytest.approx(multinomial * (24 + 24) / (24 + 1), rel=0.05)
 
 
 def test_one_unit_is_drawn_by_the_law():

@@ -12,7 +12,15 @@ from countjump import JumpModel
 from countjump.cli import main
 from countjump.data import documents as files
 from countjump.experiments import Documents, runner
-from countjump.experiments.documents import METHODS, ColumnBootstrap, TopicModel, Yardstick, examples, make, table
+from countjump.experiments.documents import (
+    METHODS,
+    ColumnBootstrap,
+    TopicModel,
+    Yardstick,
+    examples,
+    make,
+    table,
+)
 from countjump.metrics import pmi_correlation, row_totals, synthetic_accuracy, w1
 
 SETS = files.NAMES
@@ -154,6 +162,21 @@ def test_an_accuracy_is_of_halves_and_that_of_fresh_rows_of_thirds(yardstick):
     names = ("synthetic_accuracy", "real_accuracy")
     assert [measured[name] for name in names] == pytest.approx(np.mean(ours, 0))
     assert [measured[f"{name}_floor"] for name in names] == pytest.approx(np.mean(fresh, 0))
+
+
+def test_the_table_says_which_methods_were_sampled_how_often(smoke):
+    records = strict(smoke / "results.json")
+    sets = Documents("smoke").recipe["sets"]
+    assert "in 1; samples of a fit: 2 (jump, lda, columns) and 1 (jump-paper, ddpm)." in table(records, sets)
+    for record in records:
+        del record["draws"]
+    assert "in 1; samples of a fit: 1." in table(records, sets)
+
+
+def test_rows_that_are_not_whole_groups_are_not_measured(yardstick):
+    for rows in (0, 299, 450):
+        with pytest.raises(ValueError, match=f"{rows} generated rows are not one or several times 300"):
+            yardstick.measure(yardstick.wide.x[:rows])
 
 
 def test_splits_take_turns_with_the_samples_of_a_fit(yardstick):

@@ -316,8 +316,9 @@ class Yardstick:
     def measure(self, y: sp.csr_matrix) -> Record:
         """Every metric of generated rows, one or several times as many as a group has, beside its floor."""
         record: Record = {}
-        generated = Group.of(y)
-        parts = [generated.take(part) for part in np.split(np.arange(y.shape[0]), y.shape[0] // self.rows)]
+        if not y.shape[0] or y.shape[0] % self.rows:
+            raise ValueError(f"{y.shape[0]} generated rows are not one or several times {self.rows}")
+        parts = [Group.of(y[start : start + self.rows]) for start in range(0, y.shape[0], self.rows)]
         for name, value in _over_splits(self._score(parts), np.mean).items():
             record |= {name: value, f"{name}_floor": self.floor[name], f"{name}_floor_sd": self.floor_sd[name]}
         order = np.concatenate(self.splits[0])
@@ -470,11 +471,11 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
 
 
 def _of_methods(mine: dict[tuple[str, int], list[Record]], field: str) -> str:
-    """A number of records, and of which methods', where it differs; 1 where they do not have it."""
+    """A number of records, and of which methods', where it differs; records that do not say are of one draw."""
     methods: dict[int, dict[str, None]] = {}
     for (method, _), records in mine.items():
         for record in records:
-            methods.setdefault(record.get(field, 1), {})[method] = None
+            methods.setdefault(record[field] if field != "draws" else record.get(field, 1), {})[method] = None
     if len(methods) == 1:
         return str(*methods)
     return " and ".join(f"{number} ({', '.join(names)})" for number, names in methods.items())
