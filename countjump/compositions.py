@@ -14,8 +14,8 @@ from torch.special import gammaln
 from countjump.bags import Bags
 from countjump.laws import Gamma, Mixture, draw_category, draw_multinomial
 
-CHUNK = 256
-"""Rows whose D weights are held at once."""
+_WEIGHTS = 2**22
+"""Weights that are held at once, if that is 64 to 512 rows."""
 
 _BLOCK = 64
 """Columns per block: a unit falls on a block first, then on a column of it."""
@@ -40,6 +40,9 @@ _MOST = 8.0
 
 _UNITS = 2**16
 """Units that fall at once."""
+
+_ONE_BY_ONE = 2**13
+"""Units of a row that are dropped one by one, at least."""
 
 _PATIENCE = 3
 _ROUNDS = 100
@@ -165,8 +168,10 @@ class BagLaw:
         if self.tilt is not None:
             z = self.given
             share = (log_share if z.column is value.column else self._log_shares(z)).exp()
-            unseen, bend = self.tilt[:, 0].exp(), self._bend(share)
-            whole = unseen + z.per_row(share * (self._tilts(z, z.value, share, bend).exp() - unseen[z.row]))
+            bend = self._bend(share)
+            # In float64: a sum of many shares is near one, and what is left of it may be tilted by much.
+            unseen = self.tilt[:, 0].exp() * (1 - z.per_row(share.double())).clamp(min=0)
+            whole = unseen + z.per_row(share.double() * self._tilts(z, z.value, share, bend).exp())
             log_share = log_share + self._tilts(value, z.at(value), log_share.exp(), bend) - whole.log()[value.row]
         return -value.per_row(value.value * log_share)
 
@@ -189,7 +194,7 @@ class BagLaw:
     def draw(self, index: Tensor, generator: torch.Generator | None = None) -> Bags:
         """Draw one row for each of the rows ``index``; only rows to which something falls have their weights worked out.
 
-        Units are dropped one by one, but where they are more than the columns.
+        Units are dropped one by one, but where they are very many.
         """
         units = torch.minimum(self.total.draw(index, generator).squeeze(1), self.limit[index])
         here = (units > 0).nonzero().squeeze(1)
@@ -197,14 +202,18 @@ class BagLaw:
         keys, columns = [here[:0]], self.shape[1]
         whole = Bags.empty(len(index), columns, self.query.device)
         composition = replace(self, total=None)
-        for start in range(0, len(needed), CHUNK):
-            mine = ((kind >= start) & (kind < start + CHUNK)).nonzero().squeeze(1)
+        size = rows_at_once(columns)
+        for start in range(0, len(needed), size):
+            mine = ((kind >= start) & (kind < start + size)).nonzero().squeeze(1)
             row, owed, kinds = here[mine], units[here[mine]], kind[mine] - start
-            law = composition.rows(needed[start : start + CHUNK])
+            law = composition.rows(needed[start : start + size])
             weights, unknown = law._weights()
-            many = owed > (columns if self.calling is not None else torch.inf)
+            many = owed > (max(columns, _ONE_BY_ONE) if self.calling is not None else torch.inf)
             if many.any():
-                fallen = Bags.from_dense(draw_multinomial(owed[many], weights[kinds[many], :columns], generator))
+                theirs = weights[kinds[many], :columns]
+                if self.gather:
+                    theirs = law._gather_many(kinds[many], theirs, unknown, generator)
+                fallen = Bags.from_dense(draw_multinomial(owed[many], theirs, generator))
                 whole = whole + Bags(row[many][fallen.row], fallen.column, fallen.value, whole.shape)
             row, kinds = (torch.repeat_interleave(each[~many], owed[~many].long()) for each in (row, kinds))
             keys += law._fall(weights, unknown, kinds, row, generator)
@@ -246,29 +255,35 @@ class BagLaw:
                 left = (weights.sum(-1) > 0)[kind]
                 row, kind = row[left], kind[left]
 
-    def _gather(
-        self, kind: Tensor, row: Tensor, column: Tensor, unknown: Tensor, generator: torch.Generator | None
-    ) -> Tensor:
-        """The columns of units (U,), each of the law ``kind``, the rows ascending, when they call for their like among themselves.
+    def _urns(self, unknown: Tensor) -> tuple[Tensor, Tensor]:
+        """The strengths and the discounts (B, 2) of the urns in which units gather: new columns, and those that are there.
 
         In the urn of Pitman and Yor π has the odds S/c, with S = Σ_d (z_d − δ_d). Units that come one after another fall on what
         lies, and on columns that are new, with the same probabilities as one; and there they are urns again: with u the share of
-        the softmax that is ``unknown`` (B,), new columns are one of strength θ = c u and discount δ, and the others one of
-        strength S + c (1 − u) and no discount (exactly so where δ is 0). In these, the unit after j others is the first of its
-        kind with probability Γ(θ + j + δ) Γ(θ + 1) / (Γ(θ + j + 1) Γ(θ + δ)), on average; else it goes where one of them went.
+        the softmax that is ``unknown`` (B,), new columns are one of strength c u and discount δ, and the others one of
+        strength S + c (1 − u) and no discount. The strengths are zero where nothing lies. Gains and tilts are left out of them.
         """
         z = self.given
         there = z.value > 0
-        known = torch.zeros(self.shape, dtype=torch.bool, device=row.device)
-        known[z.row[there], z.column[there]] = True
         filled, discount = z.per_row(there.double()), z.per_row(there * self._discounts().double())
         lies = z.totals() - discount
         anew = lies * (-self.echo[:, 0].double()).exp()
         strength = torch.stack([anew * unknown, lies + anew * (1 - unknown)], 1)
-        discount = torch.stack([discount / filled, torch.zeros_like(filled)], 1)
+        return strength, torch.stack([discount / filled.clamp(min=1), torch.zeros_like(filled)], 1)
 
-        joins = (filled > 0)[kind].nonzero().squeeze(1)
-        urn, order = (2 * row + known[kind, column].long())[joins].sort(stable=True)
+    def _gather(
+        self, kind: Tensor, row: Tensor, column: Tensor, unknown: Tensor, generator: torch.Generator | None
+    ) -> Tensor:
+        """The columns of units (U,), each of the law ``kind``, when those of a ``row`` call for their like among themselves.
+
+        In an urn of strength θ and discount δ (:meth:`_urns`), the unit after j others is the first of its kind with probability
+        Γ(θ + j + δ) Γ(θ + 1) / (Γ(θ + j + 1) Γ(θ + δ)), on average; else it goes where one of them went. How many fall into which
+        of the two urns is not gathered: that number has the mean of Pitman and Yor's, and less spread.
+        """
+        strength, discount = self._urns(unknown)
+        known = (self.given.at(Bags(kind, column, column, self.shape)) > 0).long()
+        joins = (strength.sum(1) > 0)[kind].nonzero().squeeze(1)
+        urn, order = (2 * row + known)[joins].sort(stable=True)
         joins = joins[order]
         place, first = torch.arange(len(urn), device=urn.device), torch.searchsorted(urn, urn)
         theta, delta = (each[kind[joins], urn % 2] for each in (strength.clamp(min=1e-6), discount))
@@ -279,6 +294,20 @@ class BagLaw:
         while not torch.equal(like, like[like]):
             like = like[like]
         return column.index_copy(0, joins, column[joins][like])
+
+    def _gather_many(self, kind: Tensor, weights: Tensor, unknown: Tensor, generator: torch.Generator | None) -> Tensor:
+        """The weights (U, D) of rows of the law ``kind`` to which very many units fall, when these call for their like: the shares
+        that an urn without discount tends to are Dirichlet's."""
+        strength = self._urns(unknown)[0][kind]
+        known = self.given.rows(kind).dense() > 0
+        drawn = torch.zeros_like(known, dtype=torch.float64)
+        for urn, inside in enumerate((~known, known)):
+            share = torch.where(inside, weights, 0.0).double()
+            whole = share.sum(1, keepdim=True)
+            shape = strength[:, urn, None] * share / whole.clamp(min=_TINY)
+            part = torch._standard_gamma(shape, generator=generator) + 1e-300 * share
+            drawn += whole * part / part.sum(1, keepdim=True).clamp(min=1e-300)
+        return torch.where(strength.sum(1, keepdim=True) > 0, drawn, weights.double())
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         """The shares, each row times some number, and the columns filled up to whole blocks with zeros; and the share (B,) of the
@@ -308,6 +337,15 @@ class BagLaw:
             seen = seen * (self._tilts(z, z.value, share, self._bend(share)) - self.tilt[z.row, 0]).exp()
         weights[z.row, z.column] = seen
         return weights, unknown
+
+
+def rows_at_once(columns: int) -> int:
+    """Rows whose D weights are held at once.
+
+    >>> rows_at_once(1000), rows_at_once(10_000), rows_at_once(1_000_000)
+    (512, 419, 64)
+    """
+    return min(max(_WEIGHTS // columns, 64), 512)
 
 
 def _class_of(z: Tensor) -> Tensor:

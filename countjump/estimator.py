@@ -34,6 +34,9 @@ TIMES_PER_BATCH = 32
 BAG_DECAY = 1.0
 """The decay of the weights of wide models: they have more of them than rows have taught."""
 
+BAG_ROWS = 1024
+"""Rows of a block of wide rows that are drawn together: the more, the fewer operations."""
+
 MOST_HELD_OUT = 10_000
 """Rows that are held out at most."""
 
@@ -206,7 +209,7 @@ class Estimator(BaseEstimator, ABC):
             self.denoiser_ = denoiser.to(device).eval()
         columns = self._columns()
         dense = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
-        self.block_rows_ = 512 if isinstance(self.process_, BagJump) else dense
+        self.block_rows_ = BAG_ROWS if isinstance(self.process_, BagJump) else dense
 
     def _columns(self) -> int:
         """How many columns vary."""

@@ -14,7 +14,7 @@ from tqdm import tqdm
 from countjump import choices, domains, scaling, storage
 from countjump.bags import Bags
 from countjump.choices import Plan, one_of
-from countjump.compositions import CHUNK
+from countjump.compositions import rows_at_once
 from countjump.data import Columns, Rows
 from countjump.domains import Domain
 from countjump.estimator import Estimator
@@ -319,7 +319,7 @@ class JumpModel(Estimator):
 
     def _bound(self, free: Any, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
         if isinstance(self.process_, BagJump):
-            pieces = torch.arange(len(free), device=free.device).split(CHUNK)
+            pieces = torch.arange(len(free), device=free.device).split(rows_at_once(self._columns()))
             bounds = [bag_bound(self.process_, self.denoiser_, free.rows(p), times, generator) for p in pieces]
             return torch.cat(bounds)
         remainder = self.plan_.remainder
