@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy.stats import spearmanr
 
 from countjump.metrics import (
-    copy_ratio,
+    copies,
     half_splits,
     marginals,
     most_frequent,
@@ -226,19 +226,27 @@ def test_empty_rows_are_near_nothing():
     some = sp.vstack([rows, sp.csr_matrix((5, rows.shape[1]))], format="csr")
     assert len(nearest(train, some)) == 40
     np.testing.assert_array_equal(nearest(sp.vstack([train, some[-5:]], format="csr"), rows), nearest(train, rows))
-    assert np.isnan(copy_ratio(train, rows, some[-5:]))
-    assert np.isnan(copy_ratio(some[-5:], rows, rows))
+    assert np.isnan(copies(train, rows, some[-5:])["copy_ratio"])
+    assert np.isnan(copies(some[-5:], rows, rows)["copy_ratio"])
+
+
+def test_a_few_copies_are_seen():
+    (train, _), (held_out, _), (fresh, _) = (documents(1500, seed) for seed in (0, 1, 2))
+    assert copies(train, held_out, fresh)["copy_share"] == pytest.approx(0.01, abs=0.01)
+    tenth = sp.vstack([fresh[:1350], train[:150]], format="csr")
+    assert copies(train, held_out, tenth)["copy_share"] == pytest.approx(0.11, abs=0.01)
+    assert copies(train, held_out, tenth)["copy_ratio"] > 0.9
 
 
 def test_copies_have_a_ratio_of_zero_near_copies_little_and_fresh_rows_one():
     (train, _), (held_out, _), (fresh, _) = (documents(1500, seed) for seed in (0, 1, 2))
-    assert copy_ratio(train, held_out, fresh) == pytest.approx(1, abs=0.05)
-    assert copy_ratio(train, held_out, train) == pytest.approx(0, abs=1e-9)
+    assert copies(train, held_out, fresh)["copy_ratio"] == pytest.approx(1, abs=0.05)
+    assert copies(train, held_out, train)["copy_ratio"] == pytest.approx(0, abs=1e-9)
     near = train.copy()
     near.data[::20] += 1
-    assert copy_ratio(train, held_out, near) < 0.2
+    assert copies(train, held_out, near)["copy_ratio"] < 0.2
     half = sp.vstack([fresh[:500], train[:1000]], format="csr")
-    assert copy_ratio(train, held_out, half) < 0.5
+    assert copies(train, held_out, half)["copy_ratio"] < 0.5
 
 
 def test_nothing_is_made_dense():
@@ -253,7 +261,7 @@ def test_nothing_is_made_dense():
     try:
         a, b = x[first], x[second]
         found = [*marginals(a, b).values(), pmi_correlation(a, b, most_frequent(x)), two_sample_auc(a, b, most=1000)]
-        found += [row_sparsity(a).mean(), row_totals(a).mean(), copy_ratio(a, b[:2000], b[2000:4000])]
+        found += [row_sparsity(a).mean(), row_totals(a).mean(), copies(a, b[:2000], b[2000:4000])["copy_ratio"]]
         found += synthetic_accuracy(a, label[first], a, b, label[second])
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -32,7 +32,7 @@ from countjump.experiments.runner import (
     plus_minus,
 )
 from countjump.metrics import (
-    copy_ratio,
+    copies,
     half_splits,
     marginals,
     most_frequent,
@@ -125,7 +125,7 @@ class Documents(Experiment):
             said["learning_curve"] = [round(record["loss"], 5) for record in model.history_]
         else:
             updates = model.updates
-        if cell.method in ("jump-paper", "ddpm"):
+        if cell.method in DENSE:
             said["epochs"] = round(updates / _updates_per_epoch(x.shape[0]), 2)
         if cell.method == "jump" and "updates" in self.settings:
             said["max_updates"] = self.settings["updates"]
@@ -323,8 +323,8 @@ class Yardstick:
             record |= {name: value, f"{name}_floor": self.floor[name], f"{name}_floor_sd": self.floor_sd[name]}
         order = np.concatenate(self.splits[0])
         tenth = len(order) // 10
-        copies = copy_ratio(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], parts[0].x)
-        return record | {"copy_ratio": copies if math.isfinite(copies) else None}
+        near = copies(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], parts[0].x)
+        return record | {name: value if math.isfinite(value) else None for name, value in near.items()}
 
     def _score(self, parts: list[Group] | None) -> list[dict[str, float]]:
         """The metrics of every split, against one part of the generated rows after another; without them, of fresh real ones."""
@@ -471,11 +471,11 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
 
 
 def _of_methods(mine: dict[tuple[str, int], list[Record]], field: str) -> str:
-    """A number of records, and of which methods', where it differs; records that do not say are of one draw."""
+    """A number of records, and of which methods', where it differs."""
     methods: dict[int, dict[str, None]] = {}
     for (method, _), records in mine.items():
         for record in records:
-            methods.setdefault(record[field] if field != "draws" else record.get(field, 1), {})[method] = None
+            methods.setdefault(record[field], {})[method] = None
     if len(methods) == 1:
         return str(*methods)
     return " and ".join(f"{number} ({', '.join(names)})" for number, names in methods.items())
@@ -484,13 +484,15 @@ def _of_methods(mine: dict[tuple[str, int], list[Record]], field: str) -> str:
 NOTES = (
     "W1 of the share of zeros of a row and of its total; in brackets, the ratio to the floor, which is the same between two groups",
     "of real rows (mean ± standard deviation over the splits). Of the rest, the line of the floor says what fresh real rows score.",
-    "What is taken from all the real rows, such as the lengths of LDA's documents, can be nearer to a group of them than that.",
+    "Models are fitted to all the real rows: what they take from them, such as the lengths of LDA's documents, can be nearer to a",
+    "group of them than fresh rows are, and no row that accuracies and copies are judged by is unknown to them.",
     "",
     "- PMI: correlation of the pointwise mutual information of pairs of the 300 most frequent columns.",
     f"- AUC: of a classifier of real and generated rows, at most {AUC_ROWS:,} of each; 0.5 is perfect.",
     "- Accuracy: on the other half of the real rows, of a classifier trained on generated rows over that of one trained on as many",
     "  real ones; of fresh rows, with a third of the real rows for each of the three.",
-    "- Copies: the median distance of generated rows to the nearest training row over that of held-out rows; near 0 is copying.",
+    "- Copies: the median distance of generated rows to the nearest of nine tenths of the real rows over that of the other tenth; near",
+    "  0 is copying. And the share of generated rows that are as near as the nearest 1 % of that tenth.",
     "- Trimmed: without the real row that holds the largest value.",
     "- LDA is a law of counts: there is none for TF-IDF.",
 )
@@ -508,17 +510,18 @@ def _main_table(mine: dict[tuple[str, int], list[Record]], known: dict[str, Any]
         floors = [
             plus_minus(u, some[0][f"{name}_floor"], some[0][f"{name}_floor_sd"]) for name, (_, u) in distances.items()
         ]
-        fresh = [_number(some, "pmi_correlation_floor"), _number(some, "auc_floor")]
-        below = "real_accuracy_floor" if "real_accuracy_floor" in some[0] else "real_accuracy"
-        fresh += [_ratio(some, "synthetic_accuracy_floor", below), "1", "", ""]
+        fresh = [_with_spread(some, "pmi_correlation_floor"), _with_spread(some, "auc_floor")]
+        fresh += [_ratio(some, "synthetic_accuracy_floor", "real_accuracy_floor"), "1 · 1 %", "", ""]
         rows.append([title, "", *floors, *fresh])
     for (method, steps), runs in mine.items():
         cells = []
         for name, (_, u) in distances.items():
             mean, spread, _ = mean_of(runs, name) or (0.0, 0.0, 0)
-            cells.append(f"{plus_minus(u, mean, spread)} ({mean / runs[0][f'{name}_floor']:.2f}×)")
+            floor = runs[0][f"{name}_floor"]
+            cells.append(plus_minus(u, mean, spread) + (f" ({mean / floor:.2f}×)" if floor else ""))
         cells += [_number(runs, "pmi_correlation"), _number(runs, "auc")]
-        cells += [_ratio(runs, "synthetic_accuracy", "real_accuracy"), _number(runs, "copy_ratio")]
+        copied = _number(runs, "copy_ratio"), _number(runs, "copy_share", ".1%").replace("%", " %")
+        cells += [_ratio(runs, "synthetic_accuracy", "real_accuracy"), " · ".join(filter(None, copied))]
         cells += [_number(runs, "seconds_fit", ".0f"), _number(runs, "seconds_sample", ".0f")]
         rows.append([method, str(steps or ""), *cells])
     for method, numbers in known["paper"].items():
@@ -553,6 +556,10 @@ def _marginal_table(mine: dict[tuple[str, int], list[Record]]) -> list[str]:
 def _number(runs: list[Record], field: str, form: str = ".3f") -> str:
     got = mean_of(runs, field)
     return "" if got is None else f"{got[0]:{form}}"
+
+
+def _with_spread(runs: list[Record], field: str) -> str:
+    return f"{_number(runs, field)} ± {_number(runs, f'{field}_sd')}"
 
 
 def _ratio(runs: list[Record], above: str, below: str) -> str:

@@ -2,7 +2,7 @@
 
 from countjump.metrics.wasserstein import floor, w1
 from countjump.metrics.wide import (
-    copy_ratio,
+    copies,
     half_splits,
     marginals,
     most_frequent,
@@ -16,7 +16,7 @@ from countjump.metrics.wide import (
 )
 
 __all__ = [
-    "copy_ratio",
+    "copies",
     "floor",
     "half_splits",
     "marginals",

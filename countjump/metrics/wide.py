@@ -155,19 +155,24 @@ def nearest(train: sp.csr_matrix, rows: sp.csr_matrix, metric: str = "cosine") -
         return pairwise_distances_argmin_min(rows, train, metric=metric)[1]
 
 
-def copy_ratio(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_matrix) -> float:
-    """The median ``nearest`` distance of generated rows over that of held-out real ones: about 1 is good, near 0 is copying.
+def copies(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_matrix) -> dict[str, float]:
+    """How near generated rows come to training rows, beside held-out real ones.
 
-    It is not a number where one of the three has no row that is not empty, or where the held-out rows are copies themselves.
+    ``copy_ratio`` is the median ``nearest`` distance of generated rows over that of held-out ones: about 1 is good, near 0 is
+    copying. ``copy_share`` is the share of generated rows that are as near as the nearest 1 % of held-out ones: about 0.01 is good,
+    and a few copies are seen. They are not numbers where one of the three has no row that is not empty, nor is the ratio where
+    the held-out rows are copies themselves.
 
     >>> train, held_out = sp.csr_matrix([[2, 0], [0, 5]]), sp.csr_matrix([[1, 1]])
-    >>> copy_ratio(train, held_out, train)
-    0.0
+    >>> copies(train, held_out, train)
+    {'copy_ratio': 0.0, 'copy_share': 1.0}
     """
     ours, theirs = nearest(train, generated), nearest(train, held_out)
-    if len(ours) == 0 or len(theirs) == 0 or np.median(theirs) == 0:
-        return float("nan")
-    return float(np.median(ours) / np.median(theirs))
+    if len(ours) == 0 or len(theirs) == 0 or np.isnan(theirs).any():
+        return {"copy_ratio": float("nan"), "copy_share": float("nan")}
+    usual = float(np.median(theirs))
+    ratio = float(np.median(ours)) / usual if usual else float("nan")
+    return {"copy_ratio": ratio, "copy_share": float((ours <= np.quantile(theirs, 0.01)).mean())}
 
 
 def _filled_in_rows(x: sp.csr_matrix) -> np.ndarray:
