@@ -345,9 +345,9 @@ class BagHead(Head):
     How strongly a column that is already there calls for itself is learned. ``balance`` moves what is common to all rows at a
     time: how much likelier frequent columns come anew than rare ones, the log-odds of π, ln g, how much likelier frequent columns
     come again, and the tilts of columns that are there 0, 1, 2, ... times, and of large shares. It is found on rows that were held
-    out. What the network sees is the sum of the same vectors, table_d, over the
-    non-zeros: a zero costs something in the softmax only. With ``amounts`` rows are sets of columns with a positive real at
-    each: a column comes once, and the real is believed by :class:`countjump.compositions.Amounts`.
+    out. What the network sees is the sum of the same vectors, table_d, over the non-zeros: a zero costs something in the softmax
+    only. With ``amounts`` rows are sets of columns with a positive real at each: a column comes once, and the real is believed by
+    :class:`countjump.compositions.Amounts`.
     """
 
     inclusion: Tensor

@@ -123,7 +123,11 @@ def reproduce(arguments: argparse.Namespace) -> None:
     experiment = kind(arguments.preset, overrides)
     if arguments.data is not None and "made" in experiment.settings:
         raise ValueError(f"--data is given, and --preset {arguments.preset} makes its own data: leave one of them out")
-    only, methods = ([name for name in text.split(",") if name] for text in (arguments.only, arguments.methods))
+    only, methods = (
+        [name.strip() for name in text.split(",") if name.strip()] for text in (arguments.only, arguments.methods)
+    )
+    if Path(arguments.out).is_file():
+        raise ValueError(f"--out {arguments.out} is a file: name a directory")
     runner.run(experiment, Path(arguments.out), only, methods, arguments.runs, progress=not arguments.quiet)
     print(Path(arguments.out) / "table.md")
 

@@ -157,7 +157,7 @@ class BagLaw:
         return self.total.mean * self.shares()
 
     def log_prob(self, value: Bags) -> Tensor:
-        """ln P(total) + ln P(value given its total), of bags that are not sets."""
+        """ln P(total) + ln P(value given its total), of bags that are not sets, whose units do not gather."""
         total = value.totals()
         coefficient = gammaln(total + 1) - value.per_row(gammaln(value.value + 1))
         return self.total.log_prob(total[:, None]).squeeze(1) + coefficient - self.cross_entropy(value)

@@ -207,7 +207,7 @@ class Estimator(BaseEstimator, ABC):
                 torch.manual_seed(seed)
                 self.process_, denoiser = self._build(plan)
             self.denoiser_ = denoiser.to(device).eval()
-        columns = self._columns()
+        columns = len(constants)
         dense = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
         self.block_rows_ = BAG_ROWS if isinstance(self.process_, BagJump) else dense
 
@@ -347,7 +347,8 @@ class Estimator(BaseEstimator, ABC):
 
         Counts have a probability, also behind weights, reals a density (and a mass at exact zeros). A row that the model holds
         impossible, such as one that differs from a column constant in training, scores minus infinity. With
-        ``random_state=None`` the model's own seed is used, so that the answer is the same every time.
+        ``random_state=None`` the model's own seed is used, so that the answer is the same every time. Of wide counts, the chain
+        that is bounded is one whose units of one step are independent; those of ``sample`` call for their like.
         """
         check_is_fitted(self, "plan_")
         steps = SCORE_STEPS if steps is None else steps

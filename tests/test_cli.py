@@ -100,7 +100,7 @@ def test_a_matrix_on_disk_is_read_where_it_lies(tmp_path, capsys):
     assert read_matrix(tmp_path / "new.csr").shape == (5, 20)
 
 
-@pytest.mark.parametrize("harm", ["junk", "outside", "gone"])
+@pytest.mark.parametrize("harm", ["junk", "outside", "shape", "gone"])
 def test_a_damaged_csr_directory_says_so(harm, tmp_path):
     path = tmp_path / "data.csr"
     write_matrix(path, sp.csr_matrix([[0, 2], [1, 0]]))
@@ -108,6 +108,8 @@ def test_a_damaged_csr_directory_says_so(harm, tmp_path):
         (path / "indices.npy").write_bytes(b"junk")
     elif harm == "outside":
         np.save(path / "indices.npy", np.array([0, 7], dtype=np.int32))
+    elif harm == "shape":
+        np.save(path / "shape.npy", np.array([2.0, 2.0]))
     else:
         (path / "indptr.npy").unlink()
     with pytest.raises(ValueError, match=r"data\.csr is damaged"):

@@ -373,11 +373,15 @@ def test_data_that_is_not_there(tmp_path, capsys, monkeypatch):
     assert "20news-bow cannot be downloaded (no network): pass the directory that holds it (--data DIR)" in err
 
 
+def nips(directory: Path, x: sp.csr_matrix) -> None:
+    """Files of NeurIPS papers."""
+    sp.save_npz(directory / "nips1-17_bow.npz", x)
+    (directory / "nips1-17_vocab.txt").write_text("\n".join(f"word{i}" for i in range(x.shape[1])))
+
+
 def test_data_is_read_from_the_directory(tmp_path, monkeypatch):
     monkeypatch.delenv("COUNTJUMP_DATA", raising=False)
-    wide = make("nips-bow", 80, 260)
-    sp.save_npz(tmp_path / "nips1-17_bow.npz", wide.x)
-    (tmp_path / "nips1-17_vocab.txt").write_text("\n".join(wide.columns))
+    nips(tmp_path, make("nips-bow", 80, 260).x)
     words = ["reproduce", "documents", "--only", "nips-bow", "--methods", "columns", "--quiet"]
     assert main([*words, "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
     (record,) = strict(tmp_path / "out" / "results.json")
@@ -398,6 +402,47 @@ def test_settings_that_make_no_sense(options, said, tmp_path, capsys):
     assert code == 2
     assert said in err
     assert not (tmp_path / "out").exists()
+
+
+def test_missing_data_is_noticed_before_the_first_fit(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("COUNTJUMP_DATA", raising=False)
+    nips(tmp_path, make("nips-bow", 80, 260).x)
+    words = ["reproduce", "documents", "--only", "nips-bow, pbmc", "--methods", "columns", "--quiet"]
+    code, err = run(capsys, *words, "--data", tmp_path, "--out", tmp_path / "out")
+    assert code == 2
+    assert "pbmc needs pbmc_facs_counts.npz" in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("x", "said"),
+    [
+        (sp.csr_matrix(np.eye(4, dtype=np.int32)), "4 rows are too few to compare: 20 are needed"),
+        (sp.csr_matrix((0, 4), dtype=np.int32), "0 rows are too few to compare"),
+    ],
+)
+def test_too_few_rows(x, said, tmp_path, capsys):
+    nips(tmp_path, x)
+    words = ["reproduce", "documents", "--only", "nips-bow", "--methods", "columns", "--quiet"]
+    code, err = run(capsys, *words, "--data", tmp_path, "--out", tmp_path / "out")
+    assert code == 2
+    assert said in err
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in divide:RuntimeWarning")
+def test_rows_that_are_all_alike_have_no_ratio_to_the_floor(tmp_path):
+    nips(tmp_path, sp.csr_matrix(np.tile(np.arange(300, dtype=np.int32) % 3, (40, 1))))
+    words = ["reproduce", "documents", "--only", "nips-bow", "--methods", "jump,columns", "--steps", "2", "--quiet"]
+    assert main([*words, "--data", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
+    row = next(line for line in (tmp_path / "out" / "table.md").read_text().splitlines() if line.startswith("| jump"))
+    assert row.split(" | ")[2:4] == ["0", "0"]
+
+
+def test_out_is_a_directory(tmp_path, capsys):
+    (tmp_path / "out").write_text("")
+    code, err = run(capsys, "reproduce", "documents", "--preset", "smoke", "--out", tmp_path / "out")
+    assert code == 2
+    assert "out is a file: name a directory" in err
 
 
 def test_every_method_and_set_has_its_place():

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from sklearn.utils import Bunch
 
-from countjump.data import bag_of_words, data_directory, load, tfidf
+from countjump.data import bag_of_words, data_directory, load, require, tfidf
 from countjump.data.documents import FILES, NAMES
 
 DATA = Path(os.environ.get("COUNTJUMP_DATA", Path(__file__).parents[2] / "shared" / "data"))
@@ -160,6 +160,42 @@ def test_words_that_do_not_fit_the_counts_are_refused(tmp_path):
     (tmp_path / "nips1-17_vocab.txt").write_text("one\ntwo\n")
     with pytest.raises(ValueError, match="3 columns and 2 names"):
         load("nips-bow", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda x: x.data.__setitem__(2, -1), "-1.0 is not a count"),
+        (lambda x: x.data.__setitem__(2, np.nan), "nan is not a count"),
+        (lambda x: x.indices.__setitem__(2, 7), "indices"),
+    ],
+)
+def test_what_no_counts_can_be_is_refused(damage, said, tmp_path):
+    x = sp.csr_matrix(np.eye(3))
+    damage(x)
+    sp.save_npz(tmp_path / "nips1-17_bow.npz", x)
+    (tmp_path / "nips1-17_vocab.txt").write_text("one\ntwo\nthree\n")
+    with pytest.raises(ValueError, match=rf"nips1-17_bow.npz .* is damaged \(.*{said}.*: copy it again"):
+        load("nips-bow", tmp_path)
+
+
+def test_rows_without_labels_are_refused(tmp_path):
+    sp.save_npz(tmp_path / "20news_bow.npz", sp.csr_matrix(np.eye(3, dtype=np.int32)))
+    (tmp_path / "20news_vocab.txt").write_text("one\ntwo\nthree\n")
+    np.savez(tmp_path / "20news_labels.npz", target=np.zeros(2), target_names=np.array(["a"]))
+    with pytest.raises(ValueError, match="3 rows have 2 labels"):
+        load("20news-tfidf", tmp_path)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_files_are_looked_for_before_they_are_read(name, tmp_path, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=rf"{name} needs .*\.npz, and {tmp_path} does not"):
+        require([name], tmp_path)
+    for file in FILES[name.partition("-")[0]]:
+        (tmp_path / file).write_text("anything")
+    require([name], tmp_path)
+    monkeypatch.delenv("COUNTJUMP_DATA", raising=False)
+    require(["20news-bow"])  # scikit-learn has it
 
 
 def test_a_damaged_file_is_named(tmp_path):

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -293,6 +294,20 @@ def test_a_column_that_is_constant_is_back_in_wide_samples_and_must_be_there_to_
     scores = model.score_samples(X.tocsr(), steps=5)
     assert np.isfinite(scores).tolist() == [True, False, False, True, False, True]
     np.testing.assert_allclose(model.score_samples(X.toarray(), steps=5), scores)
+
+
+def test_wide_rows_that_are_all_alike_are_not_drawn_in_large_blocks():
+    """A block of one column has 25,600 rows: of these, 10 GB."""
+    X = sp.csr_matrix((np.ones(20), (np.arange(20), np.zeros(20, dtype=int))), shape=(20, 50_000))
+    model = quick().fit(X)
+    tracemalloc.start()
+    try:
+        drawn = model.sample(3)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (drawn != X[:3]).nnz == 0
+    assert peak < 2e8
 
 
 def test_a_wide_fit_from_disk_is_that_from_memory(tmp_path):

@@ -51,6 +51,9 @@ class Counting(Experiment):
     def check(self, records):
         pass
 
+    def look(self, cells):
+        self.looked = [cell.dataset for cell in cells]
+
     def run(self, cell, checkpoint):
         checkpoint.mkdir(parents=True)
         (checkpoint / "half-done").write_text("")
@@ -80,15 +83,17 @@ def test_what_is_there_is_not_run_again(tmp_path):
 
 
 def test_a_run_killed_half_way_continues_with_what_is_missing(tmp_path):
+    killed = Counting(fail_at="b")
     with pytest.raises(KeyboardInterrupt):
-        go(Counting(fail_at="b"), tmp_path)
+        go(killed, tmp_path)
+    assert killed.reported == [2]
     assert [r["dataset"] for r in strict(tmp_path / "results.json")] == ["a", "a"]
     assert (tmp_path / "checkpoints" / "b-method-0" / "half-done").exists()
     (tmp_path / "checkpoints" / "b-method-0" / "half-done").unlink()
     (tmp_path / "checkpoints" / "b-method-0").rmdir()
     again = Counting()
     go(again, tmp_path)
-    assert [cell.dataset for cell in again.ran] == ["b", "c"]
+    assert [cell.dataset for cell in again.ran] == again.looked == ["b", "c"]
     assert len(strict(tmp_path / "results.json")) == 6
     assert not (tmp_path / "checkpoints").exists()
 
@@ -98,6 +103,17 @@ def test_only_the_missing_steps_of_a_cell_are_run(tmp_path):
     experiment = Counting()
     go(experiment, tmp_path)
     assert [(cell.dataset, cell.steps) for cell in experiment.ran] == [("a", (5, 10)), ("b", (10,)), ("c", (5, 10))]
+
+
+def test_runs_of_other_lengths_are_not_averaged(tmp_path):
+    record = {"dataset": "b", "method": "method", "run": 1, "steps": 5, "epochs": 2.0}
+    runner.write_records(tmp_path, [record])
+    experiment = Counting()
+    experiment.settings["paper_epochs"] = 3
+    with pytest.raises(ValueError, match="method on b there are of 2 epochs, and this run's of 3: choose another"):
+        go(experiment, tmp_path)
+    experiment.settings["paper_epochs"] = 2
+    go(experiment, tmp_path)
 
 
 def test_long_runs_are_drawn_now_and_then(tmp_path, monkeypatch):

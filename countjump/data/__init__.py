@@ -1,6 +1,6 @@
 """Reading and writing people's data: arrays, CSR and files, batches of rows from them, and known wide data sets."""
 
-from countjump.data.documents import Wide, bag_of_words, data_directory, load, tfidf
+from countjump.data.documents import Wide, bag_of_words, data_directory, load, require, tfidf
 from countjump.data.files import check_suffix, read_matrix, read_names, write_matrix
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 
@@ -16,6 +16,7 @@ __all__ = [
     "load",
     "read_matrix",
     "read_names",
+    "require",
     "tfidf",
     "write_matrix",
 ]

@@ -56,6 +56,15 @@ def load(name: str, directory: str | Path | None = None) -> Wide:
     return Wide(tfidf(wide.x), wide.columns, wide.labels, wide.label_names) if weights == "tfidf" else wide
 
 
+def require(names: Iterable[str], directory: str | Path | None = None) -> None:
+    """Raise FileNotFoundError where :func:`load` would, before anything is read."""
+    place = data_directory(directory)
+    for name in names:
+        corpus = name.partition("-")[0]
+        if place is not None or corpus != "20news":
+            _found(name, corpus, place)
+
+
 def data_directory(given: str | Path | None = None) -> Path | None:
     """The given directory, else that of the environment variable ``COUNTJUMP_DATA``, else none."""
     place = given or os.environ.get("COUNTJUMP_DATA")
@@ -112,10 +121,22 @@ def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
 
 def _read(corpus: str, files: list[Path]) -> Wide:
     try:
-        return _parse(corpus, files)
+        wide = _parse(corpus, files)
+        _check(wide)
+        return wide
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
         names = " or ".join(file.name for file in files)
         raise ValueError(f"{names} in {files[0].parent} is damaged ({error}): copy it again") from error
+
+
+def _check(wide: Wide) -> None:
+    """Raise ValueError unless the entries are counts at places of the matrix, and every row has a label, if any has."""
+    wide.x.check_format(full_check=True)
+    wrong = wide.x.data[~((wide.x.data >= 0) & np.isfinite(wide.x.data))]
+    if len(wrong):
+        raise ValueError(f"{wrong[0]} is not a count")
+    if wide.labels is not None and len(wide.labels) != wide.x.shape[0]:
+        raise ValueError(f"{wide.x.shape[0]} rows have {len(wide.labels)} labels")
 
 
 def _parse(corpus: str, files: list[Path]) -> Wide:

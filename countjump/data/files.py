@@ -106,7 +106,7 @@ def _read_csr(path: Path) -> sp.csr_matrix:
         matrix = sp.csr_matrix((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"].tolist()))
         matrix.check_format(full_check=True)
         return matrix
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise ValueError(f"{path} is damaged ({error}): write it again") from error
 
 

@@ -16,7 +16,7 @@ from sklearn.decomposition import LatentDirichletAllocation
 from countjump import JumpModel
 from countjump.atomic import write_atomically
 from countjump.baselines import DDPM
-from countjump.data import Wide, data_directory, load, tfidf
+from countjump.data import Wide, data_directory, load, require, tfidf
 from countjump.experiments.runner import (
     RATE,
     WIDTH,
@@ -59,6 +59,9 @@ EXAMPLES, WORDS = 5, 12
 
 DENSE = ("jump-paper", "ddpm")
 """Methods that fill every entry of a block of rows at every step: fewer of their rows are drawn, and compared with as many."""
+
+LEAST_ROWS = 20
+"""Rows of a set, so that halves of it can be compared."""
 
 AUC_ROWS = 2048
 """Rows a side of the two-sample classifier, at most: the more, the better it tells them apart."""
@@ -108,6 +111,11 @@ class Documents(Experiment):
                     f"the records there are of fits of {theirs}, and this preset's of {ours}: choose another directory"
                 )
 
+    def look(self, cells: list[Cell]) -> None:
+        """For the files of every set."""
+        if "made" not in self.settings:
+            require([cell.dataset for cell in cells], self.settings.get("data"))
+
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
         """Fit once; with every number of steps, sample ``draws`` times."""
         seed = 1000 * list(self.recipe["sets"]).index(cell.dataset) + cell.run
@@ -121,7 +129,7 @@ class Documents(Experiment):
         model.fit(x)
         seconds_fit = time.perf_counter() - start
         if cell.method in NETWORKS:
-            updates = model.history_[-1]["update"]
+            updates = model.history_[-1]["update"] if model.history_ else 0
             said["learning_curve"] = [round(record["loss"], 5) for record in model.history_]
         else:
             updates = model.updates
@@ -190,8 +198,6 @@ class Documents(Experiment):
 
     def report(self, records: list[Record], out: Path) -> None:
         """``table.md``, ``examples.md``, ``sparsity_totals.png`` and ``joint.png``."""
-        if not records:
-            return
         write_atomically(out / "table.md", table(records, self.recipe["sets"]).encode())
         write_atomically(out / "examples.md", examples(records, self.recipe["sets"]).encode())
         write_atomically(out / "sparsity_totals.png", png(row_sizes(_panels(records, self.recipe["sets"]))))
@@ -302,6 +308,8 @@ class Yardstick:
     """
 
     def __init__(self, wide: Wide, most: int, splits: int, slow: int, outlier: bool) -> None:
+        if wide.x.shape[0] < LEAST_ROWS:
+            raise ValueError(f"{wide.x.shape[0]} rows are too few to compare: {LEAST_ROWS} are needed")
         self.wide, self.slow = wide, slow
         self.rows = min(wide.x.shape[0] // 2, most)
         self.real = Group.of(wide.x)
@@ -491,8 +499,8 @@ NOTES = (
     f"- AUC: of a classifier of real and generated rows, at most {AUC_ROWS:,} of each; 0.5 is perfect.",
     "- Accuracy: on the other half of the real rows, of a classifier trained on generated rows over that of one trained on as many",
     "  real ones; of fresh rows, with a third of the real rows for each of the three.",
-    "- Copies: the median distance of generated rows to the nearest of nine tenths of the real rows over that of the other tenth; near",
-    "  0 is copying. And the share of generated rows that are as near as the nearest 1 % of that tenth.",
+    "- Copies: the median distance of generated rows to the nearest of nine tenths of the real rows over that of the other tenth;",
+    "  near 0 is copying. And the share of generated rows that are as near as the nearest 1 % of that tenth.",
     "- Trimmed: without the real row that holds the largest value.",
     "- LDA is a law of counts: there is none for TF-IDF.",
 )

@@ -71,6 +71,10 @@ class Experiment(ABC):
         """Raise ValueError if records were made with settings that cannot stand beside these."""
 
     @abstractmethod
+    def look(self, cells: list[Cell]) -> None:
+        """Raise where something that these cells need is not there: before the first of them is run."""
+
+    @abstractmethod
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
         """Run a cell; one record per number of steps."""
 
@@ -130,21 +134,39 @@ def run(
     cells = experiment.cells(only, methods, runs)
     records = read_records(out)
     experiment.check(records)
-    out.mkdir(parents=True, exist_ok=True)
     todo = [cell for cell in cells if cell.missing(records)]
+    check_lengths(todo, records, experiment.settings)
+    experiment.look(todo)
+    out.mkdir(parents=True, exist_ok=True)
     drawn = time.monotonic()
-    for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):
-        checkpoint = out / "checkpoints" / f"{cell.dataset}-{cell.method}-{cell.run}"
-        new = experiment.run(Cell(cell.dataset, cell.method, cell.run, cell.missing(records)), checkpoint)
-        records = [*read_records(out), *new]
-        write_records(out, records)
-        shutil.rmtree(checkpoint, ignore_errors=True)
-        with suppress(OSError):
-            checkpoint.parent.rmdir()
-        if time.monotonic() - drawn > REPORT_EVERY:
+    try:
+        for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):
+            checkpoint = out / "checkpoints" / f"{cell.dataset}-{cell.method}-{cell.run}"
+            new = experiment.run(Cell(cell.dataset, cell.method, cell.run, cell.missing(records)), checkpoint)
+            records = [*read_records(out), *new]
+            write_records(out, records)
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            with suppress(OSError):
+                checkpoint.parent.rmdir()
+            if time.monotonic() - drawn > REPORT_EVERY:
+                experiment.report(records, out)
+                drawn = time.monotonic()
+    finally:
+        if records:
             experiment.report(records, out)
-            drawn = time.monotonic()
-    experiment.report(records, out)
+
+
+def check_lengths(todo: list[Cell], records: list[Record], settings: Mapping[str, Any]) -> None:
+    """Raise ValueError if a cell would be another run of a method on a set whose records were trained for other epochs."""
+    wanted = settings.get("paper_epochs")
+    for cell in todo:
+        mine = [r for r in records if (r["dataset"], r["method"]) == (cell.dataset, cell.method)]
+        for record in mine:
+            if wanted is not None and record.get("epochs", wanted) != wanted:
+                raise ValueError(
+                    f"the records of {cell.method} on {cell.dataset} there are of {record['epochs']:g} epochs, and this run's of "
+                    f"{wanted:g}: choose another directory"
+                )
 
 
 def mean_of(records: list[Record], field: str, **where: Any) -> tuple[float, float, int] | None:

@@ -92,6 +92,9 @@ class Univariate(Experiment):
                 "choose another directory"
             )
 
+    def look(self, cells: list[Cell]) -> None:
+        """For nothing: the data is made."""
+
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
         """Fit once, sample with every number of steps."""
         rows = self.settings["rows"]
