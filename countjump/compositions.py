@@ -38,11 +38,11 @@ _TINY = 1e-30
 _MOST = 8.0
 """The largest correction of a log-mean."""
 
-_UNITS = 2**16
+_UNITS = 2**15
 """Units that fall at once."""
 
-_ONE_BY_ONE = 2**13
-"""Units of a row that are dropped one by one, at least."""
+_ONE_BY_ONE, _AT_ONCE = 2**13, 2**18
+"""Units of a row that are dropped one by one, and about how many of all rows at once."""
 
 _PATIENCE = 3
 _ROUNDS = 100
@@ -209,14 +209,15 @@ class BagLaw:
             law = composition.rows(needed[start : start + size])
             weights, unknown = law._weights()
             many = owed > (max(columns, _ONE_BY_ONE) if self.calling is not None else torch.inf)
-            if many.any():
-                theirs = weights[kinds[many], :columns]
-                if self.gather:
-                    theirs = law._gather_many(kinds[many], theirs, unknown, generator)
-                fallen = Bags.from_dense(draw_multinomial(owed[many], theirs, generator))
-                whole = whole + Bags(row[many][fallen.row], fallen.column, fallen.value, whole.shape)
-            row, kinds = (torch.repeat_interleave(each[~many], owed[~many].long()) for each in (row, kinds))
-            keys += law._fall(weights, unknown, kinds, row, generator)
+            large, small = many.nonzero().squeeze(1), (~many).nonzero().squeeze(1)
+            for some in large.split(size) if len(large) else ():
+                theirs = law._gather_many(kinds[some], weights[kinds[some], :columns], unknown, generator)
+                fallen = Bags.from_dense(draw_multinomial(owed[some], theirs, generator))
+                whole = whole + Bags(row[some][fallen.row], fallen.column, fallen.value, whole.shape)
+            groups = torch.bincount((owed[small].cumsum(0) // _AT_ONCE).long())
+            for some in small.split(groups[groups > 0].tolist()):
+                kind_of, row_of = (torch.repeat_interleave(each[some], owed[some].long()) for each in (kinds, row))
+                keys += law._fall(weights, unknown, kind_of, row_of, generator)
         key, count = torch.unique(torch.cat(keys), return_counts=True)
         return whole + Bags(key // columns, key % columns, count.double(), whole.shape)
 
@@ -296,18 +297,31 @@ class BagLaw:
         return column.index_copy(0, joins, column[joins][like])
 
     def _gather_many(self, kind: Tensor, weights: Tensor, unknown: Tensor, generator: torch.Generator | None) -> Tensor:
-        """The weights (U, D) of rows of the law ``kind`` to which very many units fall, when these call for their like: the shares
-        that an urn without discount tends to are Dirichlet's."""
-        strength = self._urns(unknown)[0][kind]
-        known = self.given.rows(kind).dense() > 0
-        drawn = torch.zeros_like(known, dtype=torch.float64)
+        """The weights (U, D) of rows of the law ``kind`` to which very many units fall, when these call for their like.
+
+        The shares that an urn without discount tends to are Dirichlet's; one with a discount is taken for that in which two units
+        are alike as often, of strength (θ + δ)/(1 − δ).
+        """
+        weights = weights.double()
+        if not self.gather:
+            return weights
+        strength, discount = self._urns(unknown)
+        lies = strength.sum(1) > 0
+        strength = (strength + discount) / (1 - discount).clamp(min=1e-6)
+        known = torch.zeros(weights.shape, dtype=torch.bool, device=weights.device)
+        there = self.given.nonzero().rows(kind)
+        known[there.row, there.column] = True
+        drawn = weights.clone()
         for urn, inside in enumerate((~known, known)):
-            share = torch.where(inside, weights, 0.0).double()
+            share = weights * inside
             whole = share.sum(1, keepdim=True)
-            shape = strength[:, urn, None] * share / whole.clamp(min=_TINY)
-            part = torch._standard_gamma(shape, generator=generator) + 1e-300 * share
-            drawn += whole * part / part.sum(1, keepdim=True).clamp(min=1e-300)
-        return torch.where(strength.sum(1, keepdim=True) > 0, drawn, weights.double())
+            shape = (strength[kind, urn, None] * share / whole.clamp(min=_TINY)).clamp(min=_TINY)
+            # In logarithms, as a small shape has nearly all its numbers near zero: G(a) is G(a + 1) U^(1/a).
+            chance = torch.rand(shape.shape, dtype=shape.dtype, device=shape.device, generator=generator)
+            drawn_log = torch._standard_gamma(shape + 1, generator=generator).log() + chance.log() / shape
+            part = drawn_log.masked_fill(share <= 0, -torch.inf).softmax(1)
+            drawn = torch.where(inside & lies[kind, None], whole * part.nan_to_num(), drawn)
+        return drawn
 
     def _weights(self) -> tuple[Tensor, Tensor]:
         """The shares, each row times some number, and the columns filled up to whole blocks with zeros; and the share (B,) of the

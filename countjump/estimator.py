@@ -292,7 +292,8 @@ class Estimator(BaseEstimator, ABC):
         """A whole block of rows in float64; CSR where they are sampled as bags."""
         varying = np.isnan(self.constants_)
         if self.denoiser_ is None:
-            return np.tile(self.constants_, (self.block_rows_, 1))
+            kind = sp.csr_matrix if self.sparse_ else np.asarray
+            return kind(np.ones((self.block_rows_, 1))) @ kind(self.constants_[None])
         times = self.process_.grid(steps)
         x = sample_block(self.process_, self.denoiser_, self.block_rows_, times, seeded(self.device_, seed, block))
         if isinstance(x, Bags):

@@ -602,9 +602,9 @@ def test_units_on_columns_that_are_there_gather_as_in_an_urn_of_polya(monkeypatc
 def test_new_columns_and_others_are_urns_of_their_own(monkeypatch, one_by_one):
     """Without discount, c = 20 and S = 24: of new columns, of which the softmax has 0.4, the strength is 8, of the others 36."""
     monkeypatch.setattr(compositions, "_ONE_BY_ONE", one_by_one)
-    law = replace(urn(1e-6, 20.0, 60, rows=4000, columns=50 if one_by_one == 10 else 20_000, new=0.4), gather=True)
-    drawn = law.sample(generator(0)).dense()
-    old, new = drawn[:, :12], drawn[:, 12:]
+    law = replace(urn(1e-6, 20.0, 60, rows=4000, columns=50 if one_by_one == 10 else 3000, new=0.4), gather=True)
+    drawn = law.sample(generator(0))
+    old, new = drawn.where(drawn.column < 12).dense()[:, :12], drawn.where(drawn.column >= 12)
     into_old = Binomial(torch.tensor(60.0).double(), torch.tensor(36 / 44).double())
     chances = into_old.log_prob(torch.arange(61.0).double()).exp().tolist()
     spread = sum(p * spread_in_urn(n, 36) for n, p in enumerate(chances)) + 60 * 36 / 44 * 8 / 44 / 12**2
@@ -612,10 +612,41 @@ def test_new_columns_and_others_are_urns_of_their_own(monkeypatch, one_by_one):
     assert float(old.var(0).mean()) == pytest.approx(spread, rel=0.05)
     if one_by_one == 1000:
         opened = sum(p * sum(8 / (8 + j) for j in range(60 - n)) for n, p in enumerate(chances))
-        assert float((new > 0).sum(1).double().mean()) == pytest.approx(opened, rel=0.02)
+        assert len(new.value) / 4000 == pytest.approx(opened, rel=0.02)
     else:
         spread = sum(p * spread_in_urn(60 - n, 8, 1 / 38) for n, p in enumerate(chances))
-        assert float(new.var(0).mean()) == pytest.approx(spread + 60 * 36 / 44 * 8 / 44 / 38**2, rel=0.05)
+        assert float(new.dense()[:, 12:].var(0).mean()) == pytest.approx(
+            spread + 60 * 36 / 44 * 8 / 44 / 38**2, rel=0.05
+        )
+
+
+@pytest.mark.parametrize("strength", [20.0, 0.01])
+def test_two_of_very_many_units_are_alike_as_often_as_in_the_urn(monkeypatch, strength):
+    """(1 − δ)/(θ + 1) of new columns, and a little more, as they are not infinitely many."""
+    monkeypatch.setattr(compositions, "_ONE_BY_ONE", 10)
+    law = replace(urn(0.5, strength, 900, rows=1500, columns=800, new=0.5), gather=True)
+    new = law.sample(generator(0)).dense()[:, 12:]
+    whole = new.sum(1)
+    c, lies = strength + 6, 24 - 6
+    assert float(whole.mean()) == pytest.approx(900 * 0.5 * c / (lies + c), rel=0.01)
+    theta = (0.5 * c + 0.5) / (1 - 0.5)
+    alike = ((new**2).sum(1) - whole) / (whole * (whole - 1))
+    assert float(alike.mean()) == pytest.approx((1 + theta / 788) / (1 + theta), rel=0.03)
+
+
+def test_very_many_units_in_a_weak_urn_are_of_one_column():
+    law = replace(urn(1e-6, 1e-5, 1, rows=50, columns=80, new=0.5), gather=True)
+    weights = torch.rand(50, 80, generator=generator(1)).double()
+    drawn = law._gather_many(torch.arange(50), weights, torch.full((50,), 0.5), generator(0))
+    for some in (slice(0, 12), slice(12, 80)):  # what falls into each of the urns stays
+        torch.testing.assert_close(drawn[:, some].sum(1), weights[:, some].sum(1))
+    assert float((drawn[:, 12:].amax(1) / drawn[:, 12:].sum(1)).mean()) > 0.99
+
+
+def test_units_fall_in_groups_of_rows(monkeypatch):
+    monkeypatch.setattr(compositions, "_AT_ONCE", 100)
+    drawn = urn(0.5, 20.0, 30, rows=50, columns=40).draw(torch.arange(50), generator(0))
+    assert torch.equal(drawn.totals(), torch.full((50,), 30.0).double())
 
 
 def test_places_with_nothing_at_them_change_nothing():

@@ -167,6 +167,7 @@ def test_words_that_do_not_fit_the_counts_are_refused(tmp_path):
     [
         (lambda x: x.data.__setitem__(2, -1), "-1.0 is not a count"),
         (lambda x: x.data.__setitem__(2, np.nan), "nan is not a count"),
+        (lambda x: x.data.__setitem__(2, 0.5), "0.5 is not a count"),
         (lambda x: x.indices.__setitem__(2, 7), "indices"),
     ],
 )

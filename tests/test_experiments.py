@@ -105,15 +105,33 @@ def test_only_the_missing_steps_of_a_cell_are_run(tmp_path):
     assert [(cell.dataset, cell.steps) for cell in experiment.ran] == [("a", (5, 10)), ("b", (10,)), ("c", (5, 10))]
 
 
-def test_runs_of_other_lengths_are_not_averaged(tmp_path):
-    record = {"dataset": "b", "method": "method", "run": 1, "steps": 5, "epochs": 2.0}
+@pytest.mark.parametrize(("theirs", "ours"), [(2, 3), (None, 3), (2, None)])
+def test_runs_of_other_lengths_are_not_averaged(theirs, ours, tmp_path):
+    record = {"dataset": "b", "method": "method", "run": 1, "steps": 5, "asked_epochs": theirs}
     runner.write_records(tmp_path, [record])
     experiment = Counting()
-    experiment.settings["paper_epochs"] = 3
-    with pytest.raises(ValueError, match="method on b there are of 2 epochs, and this run's of 3: choose another"):
+    experiment.settings["paper_epochs"] = ours
+    words = [f"--epochs {n}" if n else "no --epochs" for n in (theirs, ours)]
+    with pytest.raises(ValueError, match="method on b there were made with {}, and this run has {}: ".format(*words)):
         go(experiment, tmp_path)
-    experiment.settings["paper_epochs"] = 2
+    experiment.settings["paper_epochs"] = theirs
     go(experiment, tmp_path)
+
+
+def test_what_stopped_a_run_is_said_and_only_what_is_written_is_reported(tmp_path):
+    class Failing(Counting):
+        def report(self, records, out):
+            super().report(records, out)
+            raise OSError("no space")
+
+    failing = Failing(fail_at="b")
+    with pytest.raises(KeyboardInterrupt):
+        go(failing, tmp_path)
+    assert failing.reported == [2]
+    unwritten = Counting(value=math.nan)
+    with pytest.raises(ValueError, match="not a finite number"):
+        go(unwritten, tmp_path / "other")
+    assert unwritten.reported == []
 
 
 def test_long_runs_are_drawn_now_and_then(tmp_path, monkeypatch):
@@ -262,7 +280,7 @@ def test_records_hold_what_was_promised(smoke):
     assert cells == jumps | papers | baselines
     assert len(records) == len(cells)
     for record in records:
-        assert set(record) == PROMISED | BESIDES | ({"epochs"} if record["method"] != "jump" else set())
+        assert set(record) == PROMISED | BESIDES | ({"epochs", "asked_epochs"} if record["method"] != "jump" else set())
         assert (record["run"], record["seed"] % 1000) == (0, 0)
         assert record["w1"] > 0
         assert record["floor"] > 0

@@ -46,9 +46,7 @@ def load(name: str, directory: str | Path | None = None) -> Wide:
     ...
     ValueError: no data set 'wikipedia': choose one of 20news-bow, 20news-tfidf, nips-bow, nips-tfidf, pbmc
     """
-    if name not in NAMES:
-        raise ValueError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
-    corpus, _, weights = name.partition("-")
+    corpus, weights = _corpus(name)
     place = data_directory(directory)
     wide = _fetch_20news() if place is None and corpus == "20news" else _read(corpus, _found(name, corpus, place))
     if wide.x.shape[1] != len(wide.columns):
@@ -60,7 +58,7 @@ def require(names: Iterable[str], directory: str | Path | None = None) -> None:
     """Raise FileNotFoundError where :func:`load` would, before anything is read."""
     place = data_directory(directory)
     for name in names:
-        corpus = name.partition("-")[0]
+        corpus, _ = _corpus(name)
         if place is not None or corpus != "20news":
             _found(name, corpus, place)
 
@@ -101,6 +99,14 @@ def bag_of_words(texts: Iterable[str]) -> tuple[sp.csr_matrix, list[str]]:
     return sp.csr_matrix(vectorizer.fit_transform(texts)), vectorizer.get_feature_names_out().tolist()
 
 
+def _corpus(name: str) -> tuple[str, str]:
+    """The two parts of a data set's name."""
+    if name not in NAMES:
+        raise ValueError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
+    corpus, _, weights = name.partition("-")
+    return corpus, weights
+
+
 def _fetch_20news() -> Wide:
     from sklearn.datasets import fetch_20newsgroups
 
@@ -132,7 +138,7 @@ def _read(corpus: str, files: list[Path]) -> Wide:
 def _check(wide: Wide) -> None:
     """Raise ValueError unless the entries are counts at places of the matrix, and every row has a label, if any has."""
     wide.x.check_format(full_check=True)
-    wrong = wide.x.data[~((wide.x.data >= 0) & np.isfinite(wide.x.data))]
+    wrong = wide.x.data[~((wide.x.data >= 0) & (wide.x.data == np.floor(wide.x.data)) & np.isfinite(wide.x.data))]
     if len(wrong):
         raise ValueError(f"{wrong[0]} is not a count")
     if wide.labels is not None and len(wide.labels) != wide.x.shape[0]:

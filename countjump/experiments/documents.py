@@ -135,6 +135,7 @@ class Documents(Experiment):
             updates = model.updates
         if cell.method in DENSE:
             said["epochs"] = round(updates / _updates_per_epoch(x.shape[0]), 2)
+            said["asked_epochs"] = self.settings.get("paper_epochs")
         if cell.method == "jump" and "updates" in self.settings:
             said["max_updates"] = self.settings["updates"]
         if "made" in self.settings:

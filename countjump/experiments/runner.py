@@ -143,29 +143,34 @@ def run(
         for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):
             checkpoint = out / "checkpoints" / f"{cell.dataset}-{cell.method}-{cell.run}"
             new = experiment.run(Cell(cell.dataset, cell.method, cell.run, cell.missing(records)), checkpoint)
-            records = [*read_records(out), *new]
-            write_records(out, records)
+            whole = [*read_records(out), *new]
+            write_records(out, whole)
+            records = whole
             shutil.rmtree(checkpoint, ignore_errors=True)
             with suppress(OSError):
                 checkpoint.parent.rmdir()
             if time.monotonic() - drawn > REPORT_EVERY:
                 experiment.report(records, out)
                 drawn = time.monotonic()
-    finally:
+    except BaseException:
         if records:
-            experiment.report(records, out)
+            with suppress(Exception):  # what stopped the run is to be said, not this
+                experiment.report(records, out)
+        raise
+    experiment.report(records, out)
 
 
 def check_lengths(todo: list[Cell], records: list[Record], settings: Mapping[str, Any]) -> None:
-    """Raise ValueError if a cell would be another run of a method on a set whose records were trained for other epochs."""
-    wanted = settings.get("paper_epochs")
+    """Raise ValueError if a cell would be another run of a method on a set whose records were asked to train for other epochs."""
+    ours = settings.get("paper_epochs")
     for cell in todo:
-        mine = [r for r in records if (r["dataset"], r["method"]) == (cell.dataset, cell.method)]
-        for record in mine:
-            if wanted is not None and record.get("epochs", wanted) != wanted:
+        for record in records:
+            theirs = record.get("asked_epochs", ours)
+            if (record["dataset"], record["method"]) == (cell.dataset, cell.method) and theirs != ours:
+                theirs, ours = ("no --epochs" if n is None else f"--epochs {n}" for n in (theirs, ours))
                 raise ValueError(
-                    f"the records of {cell.method} on {cell.dataset} there are of {record['epochs']:g} epochs, and this run's of "
-                    f"{wanted:g}: choose another directory"
+                    f"the records of {cell.method} on {cell.dataset} there were made with {theirs}, and this run has {ours}: "
+                    "choose another directory"
                 )
 
 

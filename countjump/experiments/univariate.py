@@ -109,9 +109,10 @@ class Univariate(Experiment):
         seconds_fit = time.perf_counter() - start
         updates = model.history_[-1]["update"]
         # What was resumed took longer than was measured.
-        said = {"resumed": True} if resumed else {}
+        said: Record = {"resumed": True} if resumed else {}
         if cell.method != "jump":
             said["epochs"] = round(updates / _updates_per_epoch(rows), 2)
+            said["asked_epochs"] = self.settings.get("paper_epochs")
         edges = _edges(x, self.recipe["sets"][cell.dataset]["discrete"])
         records = []
         for steps in cell.steps:

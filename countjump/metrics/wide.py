@@ -17,6 +17,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import normalize
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
+_ROUNDING = 1e-9
+"""A distance that copies can have."""
+
 BLOCK_MIB = 64
 """The most that a block of distances may take."""
 
@@ -160,8 +163,8 @@ def copies(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_matr
 
     ``copy_ratio`` is the median ``nearest`` distance of generated rows over that of held-out ones: about 1 is good, near 0 is
     copying. ``copy_share`` is the share of generated rows that are as near as the nearest 1 % of held-out ones: about 0.01 is good,
-    and a few copies are seen. They are not numbers where one of the three has no row that is not empty, nor is the ratio where
-    the held-out rows are copies themselves.
+    and a few copies are seen. Empty rows do not count. They are not numbers where one of the three has no row that is not empty,
+    nor is the ratio where the held-out rows are copies themselves.
 
     >>> train, held_out = sp.csr_matrix([[2, 0], [0, 5]]), sp.csr_matrix([[1, 1]])
     >>> copies(train, held_out, train)
@@ -172,7 +175,7 @@ def copies(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_matr
         return {"copy_ratio": float("nan"), "copy_share": float("nan")}
     usual = float(np.median(theirs))
     ratio = float(np.median(ours)) / usual if usual else float("nan")
-    return {"copy_ratio": ratio, "copy_share": float((ours <= np.quantile(theirs, 0.01)).mean())}
+    return {"copy_ratio": ratio, "copy_share": float((ours <= np.quantile(theirs, 0.01) + _ROUNDING).mean())}
 
 
 def _filled_in_rows(x: sp.csr_matrix) -> np.ndarray:
