@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from countjump.experiments import Documents
+from countjump.experiments.documents import examples, table
+
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -68,6 +71,14 @@ WIDE = {
     "nips-tfidf": ("NeurIPS papers, TF-IDF", "NeurIPS, TF-IDF"),
     "pbmc": ("blood cells, counts", "blood cells"),
 }
+
+
+def test_the_pages_of_wide_data_are_what_the_program_makes_of_the_records():
+    place, sets = ROOT / "docs" / "results" / "documents", Documents("paper").recipe["sets"]
+    records = json.loads((place / "results.json").read_text(encoding="utf-8"))
+    Documents("paper").check(records)
+    for file, page in {"table.md": table, "examples.md": examples}.items():
+        assert (place / file).read_text(encoding="utf-8") == page(records, sets), file
 
 
 @pytest.mark.parametrize("dataset", WIDE)
