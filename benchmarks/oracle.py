@@ -18,14 +18,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from countjump import LinearBeta
-from countjump.beliefs import Belief
+from countjump import LinearBeta, NonNegative
+from countjump.blocks import Belief, PoissonBlock
 from countjump.experiments.runner import recipe
 from countjump.experiments.univariate import SETS
-from countjump.laws import Poisson, Product
+from countjump.laws import Poisson, Product, Streams
 from countjump.metrics import floor, w1
-from countjump.processes import Jump, Randomised
-from countjump.sampling import sample_block, seeded
+from countjump.processes import Jump
+from countjump.sampling import sample_rows, seeded
 
 STEPS, BLOCK = 100, 20_000
 GROUPS = 2000
@@ -51,9 +51,9 @@ class PosteriorMean:
         self.x, self.log_count = torch.from_numpy(values), torch.from_numpy(np.log(count))
         self.lam, self.schedule = lam, schedule
 
-    def __call__(self, z: torch.Tensor, times: torch.Tensor, index: torch.Tensor) -> Belief:
+    def __call__(self, z: torch.Tensor, t: torch.Tensor, condition: torch.Tensor | None = None) -> Belief:
         """z of one column at one common time."""
-        alpha = self.schedule.alpha(times)[0]
+        alpha = self.schedule.alpha(t)[0]
         rate = self.lam * alpha * self.x
         log_p = torch.where(z > 0, z * rate.log(), 0.0) - rate + self.log_count
         f = (log_p.softmax(-1) * self.x).sum(-1, keepdim=True)
@@ -62,10 +62,11 @@ class PosteriorMean:
 
 def sample(x: np.ndarray, lam: float, discrete: bool, seed: int) -> np.ndarray:
     schedule = LinearBeta.solve(lam * float(x.mean()), timesteps=STEPS)
-    process = Jump(Randomised(torch.tensor([lam])), None, schedule)  # type: ignore[arg-type]
+    mean = torch.tensor([float(x.mean())], dtype=torch.float64)
+    process = Jump(PoissonBlock(NonNegative(), mean, torch.ones_like(mean), torch.full_like(mean, lam)), schedule)
     denoise = PosteriorMean(x, lam, schedule)
     blocks = [
-        sample_block(process, denoise, BLOCK, process.grid(STEPS), seeded("cpu", seed, block))
+        sample_rows(process, denoise, process.grid(STEPS), Streams([seeded("cpu", seed, block)], BLOCK))
         for block in range(-(-len(x) // BLOCK))
     ]
     y = torch.cat(blocks)[: len(x), 0].numpy()

@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -32,11 +33,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.straightforward import TIMESTEPS, WideStraightforward
 from benchmarks.univariate import Line, best_threads, medians, ratio, say, seconds
 from countjump import JumpModel, estimator
-from countjump import model as model_
-from countjump.bags import Bags
 from countjump.data import load, read_matrix, write_matrix
 from countjump.metrics import half_splits, row_sparsity, row_totals, two_sample_auc, w1
-from countjump.trainer import train
+from countjump.training import run
 
 NONZEROS = 50
 COLUMNS = 30_000
@@ -45,7 +44,7 @@ BLOCKS = (128, 512, 2000)
 BATCH = 128
 
 
-def bags(rows: int, columns: int, seed: int = 0) -> sp.csr_matrix:
+def documents(rows: int, columns: int, seed: int = 0) -> sp.csr_matrix:
     """Rows of 50 different columns each, the frequent ones first, with small counts; made a piece at a time.
 
     The first rows go through the columns once, so that none is empty, if there are rows enough.
@@ -74,17 +73,21 @@ def fit(X: sp.csr_matrix, updates: int, held_out: float = 0.0) -> float:
 
 
 def per_update(X: sp.csr_matrix, updates: int, held_out: float = 0.0) -> dict[str, float]:
-    """Seconds of an update of everything that a fit trains: the network ("fit"), beforehand, at most 2,500 times, the belief about
-    totals ("totals"), and, where rows are held out, afterwards, at most 500 times, the "balance"."""
+    """Seconds of an update of every stage of a fit, by its name: the "totals" (at most 2,500 updates), the "network", where rows
+    are held out the "calibration" (at most 500), and the "strengths" (at most 200). What a stage begins with is not timed."""
     took = {}
 
-    def timed(*args: Any, **named: Any) -> Any:
-        start = time.perf_counter()
-        history = train(*args, **named)
-        took[args[3].title] = (time.perf_counter() - start) / args[3].updates
-        return history
+    def timed(module: Any, stages: Sequence[Any], settings: Any) -> dict[str, Any]:
+        histories: dict[str, Any] = {}
+        for stage in stages:
+            if stage.start is not None:
+                stage.start()
+            start = time.perf_counter()
+            histories |= run(module, [replace(stage, start=None)], settings)
+            took[stage.name] = (time.perf_counter() - start) / max(stage.updates, 1)
+        return histories
 
-    with patch.object(estimator, "train", timed), patch.object(model_, "train", timed):
+    with patch.object(estimator, "run", timed):
         fit(X, updates, held_out)
     return took
 
@@ -104,8 +107,8 @@ def memory(rows: int, updates: int) -> None:
     """100 updates on a matrix in memory, and on the same one on disk."""
     say(f"making {rows:,} rows")
     with tempfile.TemporaryDirectory() as directory:
-        path = Path(directory) / "bags.csr"
-        write_matrix(path, bags(rows, COLUMNS))
+        path = Path(directory) / "rows.csr"
+        write_matrix(path, documents(rows, COLUMNS))
         print(f"{rows:,} × {COLUMNS:,}, {NONZEROS} non-zeros a row; dense: {rows * COLUMNS * 4 / 1e9:,.0f} GB\n")
         print("| matrix | seconds of the fit | peak resident GiB |", "|---|---|---|", sep="\n")
         for where in ("memory", "disk"):
@@ -123,7 +126,7 @@ def one(path: str, updates: int, where: str) -> None:
 def growth(updates: int) -> None:
     """Milliseconds and memory of an update against the number of columns."""
     print(
-        "| columns | ms per update | of the balance | peak resident GiB | parameters |",
+        "| columns | ms per update | of the calibration | peak resident GiB | parameters |",
         "|---|---|---|---|---|",
         sep="\n",
     )
@@ -131,15 +134,15 @@ def growth(updates: int) -> None:
         print(f"| {columns:,} | {alone('columns', str(columns), str(updates))} |", flush=True)
 
 
-def columns_(columns: int, updates: int) -> None:
+def columns_(columns: int, updates: int, rows: int) -> None:
     """The child of :func:`growth`."""
-    X = bags(20_000, columns)
+    X = documents(rows, columns)
     fit(X, 2)
-    network = per_update(X, updates)["fit"]
-    balance = per_update(X, 10, held_out=0.02)["balance"]
+    network = per_update(X, updates)["network"]
+    calibration = per_update(X, 10, held_out=0.02)["calibration"]
     model = JumpModel(max_updates=1, width=128, random_state=0, progress=False, validation_fraction=0.0).fit(X)
     parameters = sum(weight.numel() for weight in model.denoiser_.parameters())
-    print(f"{1000 * network:.0f} | {1000 * balance:.0f} | {peak():.2f} | {parameters:,}")
+    print(f"{1000 * network:.0f} | {1000 * calibration:.0f} | {peak():.2f} | {parameters:,}")
 
 
 def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, most: int) -> list[Line]:
@@ -152,7 +155,7 @@ def speed(data: Path | None, updates: int, rows: int, repeats: int, timed: int, 
     def mine() -> tuple[float, float]:
         torch.set_num_threads(most)
         took = per_update(X, timed)
-        return took["fit"], took["totals"]
+        return took["network"], took["totals"]
 
     def theirs() -> float:
         torch.set_num_threads(threads)
@@ -214,16 +217,16 @@ def zeros(data: Path | None, updates: int) -> None:
     """
     X = load("20news-bow", data).x
     model = JumpModel(max_updates=updates, random_state=0, progress=False).fit(X)
-    process, inclusion = model.process_, model.process_.head.inclusion.double()
-    x = Bags.from_csr(X[:BATCH][:, np.isnan(model.constants_)])
+    process, inclusion = model.process_, model.block_.inclusion.double()
+    x = model.block_.read(X[:BATCH])
     certain = torch.zeros_like(inclusion, dtype=torch.bool).index_fill_(0, x.column, True)
     print("| α_t | certain | sampled, of the others | median over rows | largest |", "|---|---|---|---|---|", sep="\n")
     for alpha in (0.01, 0.1, 0.5):
         t = torch.tensor([process.schedule.time(alpha)], dtype=torch.float64)
-        z = process.corrupt(x, t[None], torch.Generator().manual_seed(0))
+        z = process.marginal(x, t[None]).sample(torch.Generator().manual_seed(0))
         with torch.no_grad():
-            law = model.denoiser_(z, t, torch.zeros(len(z), dtype=torch.long)).missing
-            p2 = torch.addmm(law.bias, law.query, law.table.t()).double().softmax(-1) ** 2
+            shares = model.denoiser_(z, t).missing.shares
+            p2 = torch.addmm(shares.bias, shares.query, shares.table.t()).double().softmax(-1) ** 2
         for factor in (0.25, 1, 4):
             q = (factor * inclusion).clamp(max=1)
             spread = (p2 * torch.where(certain, 0.0, (1 - q) / q)).sum(-1).sqrt()
@@ -260,12 +263,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = commands.add_parser("columns")
     command.add_argument("columns", type=int)
     command.add_argument("updates", type=int)
+    command.add_argument("--rows", type=int, default=20_000)
     given = parser.parse_args(argv or sys.argv[1:] or ["growth"])
     if given.what == "one":
         one(given.path, given.updates, given.where)
         return 0
     if given.what == "columns":
-        columns_(given.columns, given.updates)
+        columns_(given.columns, given.updates, given.rows)
         return 0
     options = {name: value for name, value in vars(given).items() if name not in ("what", "data")}
     words = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in options.items())

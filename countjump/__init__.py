@@ -1,9 +1,14 @@
 """countjump: generative models of counts, sparse vectors, heavy tails, categories and proportions."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from countjump._version import __version__
-from countjump.domains import Binary, Bounded, Count, NonNegative, OneHot, Simplex
-from countjump.model import JumpModel
-from countjump.schedules import Cosine, Geometric, LinearBeta
+
+if TYPE_CHECKING:
+    from countjump.domains import Binary, Bounded, Count, NonNegative, OneHot, Simplex
+    from countjump.model import JumpModel
+    from countjump.schedules import Cosine, Geometric, LinearBeta
 
 __all__ = [
     "Binary",
@@ -18,3 +23,19 @@ __all__ = [
     "Simplex",
     "__version__",
 ]
+
+_HOME = {"JumpModel": "model", "Cosine": "schedules", "Geometric": "schedules", "LinearBeta": "schedules"}
+"""Where the public names live; the others are domains."""
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported when it is first asked for: the command line answers ``--help`` without torch."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"countjump.{_HOME.get(name, 'domains')}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

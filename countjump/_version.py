@@ -1,3 +1,3 @@
 """The version, in a file that packaging can read without importing torch."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -3,37 +3,75 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor, nn
 
 from countjump import domains
-from countjump.choices import default_width, one_of
-from countjump.data import Rows
+from countjump.blocks import BLOCKS
+from countjump.data import Columns, Rows
+from countjump.denoiser import Denoiser
 from countjump.estimator import Estimator
-from countjump.likelihood import categorical_bound
 from countjump.networks import MLP
-from countjump.processes.base import Denoiser, Process
-from countjump.processes.categorical import TRANSITIONS, CategoricalDiffusion, StateHead
-from countjump.processes.gaussian import AMPLITUDES, GaussianDiffusion, MeanHead
-from countjump.sampling import once
+from countjump.planning import one_of
+from countjump.planning.plan import default_width
+from countjump.processes.base import Process
+from countjump.processes.categorical import TRANSITIONS, CategoricalDiffusion, StateBlock
+from countjump.processes.gaussian import AMPLITUDES, GaussianDiffusion, MeanBlock
 from countjump.schedules import Cosine
 
 MAX_OUTPUTS = 2**18
 """The most columns × states that D3PM takes: it answers with one number for each."""
 
+Change = Callable[[Tensor], Tensor]
 NOT_WHOLE = "is not a whole number, and D3PM's states are: round it"
+
+
+class Table(nn.Module):
+    """Rows of a matrix as a baseline takes them: the columns that vary, lifted; the constants are put back, exactly."""
+
+    sparse = False
+
+    def __init__(self, constants: np.ndarray, whole: bool, rows: int, lift: Change, lower: Change) -> None:
+        """``constants`` (D,) is NaN where a column varies; ``lift`` and ``lower`` go to the process's units and back."""
+        super().__init__()
+        self.constants, self.lift, self.lower = constants, lift, lower
+        self.places, self.fixed = (np.flatnonzero(np.isnan(constants) == varies) for varies in (True, False))
+        self.size = self.columns = len(constants)
+        self.varying = len(self.places)
+        values = torch.from_numpy(constants[self.fixed])
+        self.constant = BLOCKS["constant"](values, torch.full(values.shape, whole), rows)
+
+    def read(self, matrix: domains.Matrix) -> Tensor:
+        return self.lift(torch.from_numpy(Rows(matrix).select(self.places).dense(np.arange(matrix.shape[0]))))
+
+    def read_to_score(self, matrix: domains.Matrix) -> tuple[Tensor, Tensor]:
+        return self.read(matrix), self.constant.admit(self.constant.read(matrix[:, self.fixed]))[1]
+
+    def write(self, x: Tensor) -> np.ndarray:
+        rows = np.tile(self.constants, (len(x), 1))
+        rows[:, self.places] = self.lower(x).cpu().numpy()
+        return rows
+
+    def empty(self, rows: int, device: torch.device | str) -> Tensor:
+        return torch.zeros(rows, 0, dtype=torch.float64, device=device)
+
+    def latent(self, z: Tensor) -> Tensor:
+        return z
+
+    def stages(self, *arguments: Any) -> list[Any]:
+        return []  # nothing is learned apart from the network
 
 
 class Baseline(Estimator, ABC):
     """What the baselines share: a plan of plain values and arrays, and the network."""
 
     plan_type: ClassVar[type]
-    width: int | None
 
     def _describe(self, plan: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays = {name: value for name, value in vars(plan).items() if isinstance(value, np.ndarray)}
@@ -42,36 +80,41 @@ class Baseline(Estimator, ABC):
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         return self.plan_type(**described, **arrays)
 
-    def _denoiser(self, head: MeanHead | StateHead, process: Process, width: int) -> Denoiser:
-        network = MLP(head.inputs, head.outputs, width, sparse=head.sparse)
-        return Denoiser(network, head, process.schedule, process.discrete)
+    def _denoiser(self, block: MeanBlock | StateBlock, process: Process, width: int) -> Denoiser:
+        network = MLP(block.inputs, block.outputs, width, sparse=block.sparse_inputs)
+        return Denoiser(network, block, process.schedule, process.discrete)
 
-    def _choose_width(self, columns: int) -> int:
-        return self.width or default_width(columns)
+
+def constants_of(stats: Columns) -> np.ndarray:
+    """The value of every column that never changes, NaN of the others."""
+    return np.where(stats.smallest == stats.largest, stats.largest, np.nan)
 
 
 @dataclass
 class GaussianPlan:
-    """What decides a DDPM, of the columns that vary."""
+    """What decides a DDPM; the statistics are of the columns that vary."""
 
     schedule: str
     width: int
     whole: bool
+    rows: int
+    constants: np.ndarray
     mean: np.ndarray
     scale: np.ndarray
     smallest: np.ndarray
     largest: np.ndarray
 
-    def lift(self, x: torch.Tensor) -> torch.Tensor:
+    def lift(self, x: Tensor) -> Tensor:
         """Data with zero mean and unit variance."""
         return (x - torch.from_numpy(self.mean).to(x.device)) / torch.from_numpy(self.scale).to(x.device)
 
-    def lower(self, x: torch.Tensor) -> torch.Tensor:
+    def lower(self, x: Tensor) -> Tensor:
         """Back to the data's units; what was clipped at the smallest value is that value to the last bit: a zero is a zero."""
         mean, scale, smallest = (torch.from_numpy(a).to(x.device) for a in (self.mean, self.scale, self.smallest))
         return torch.where(x <= self.lift(smallest), smallest, x * scale + mean)
 
 
+@dataclass(eq=False, repr=False)
 class DDPM(Baseline):
     """Gaussian diffusion of standardised columns (Ho, Jain and Abbeel 2020): z_t = α_t x_0 + √(1 − α_t²) ε.
 
@@ -81,10 +124,7 @@ class DDPM(Baseline):
     Parameters
     ----------
     schedule : "linear-beta" (DDPM's own) or "cosine"
-    width, batch_size, learning_rate, max_updates : number or None
-        None chooses from the data's size.
-    lr_schedule, ema, validation_fraction, checkpoint_dir, checkpoint_every, device, random_state, progress
-        As in :class:`countjump.JumpModel`.
+    others : as the parameters of :class:`countjump.JumpModel` with the same names
 
     Examples
     --------
@@ -95,90 +135,48 @@ class DDPM(Baseline):
     """
 
     plan_type = GaussianPlan
+    schedule: str = "linear-beta"
 
-    def __init__(
-        self,
-        schedule: str = "linear-beta",
-        width: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        lr_schedule: str = "cosine",
-        ema: float = 0.999,
-        validation_fraction: float = 0.1,
-        max_updates: int | None = None,
-        checkpoint_dir: str | Path | None = None,
-        checkpoint_every: int | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        progress: bool = True,
-    ) -> None:
-        self.schedule = schedule
-        self.width = width
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
-        self.ema = ema
-        self.validation_fraction = validation_fraction
-        self.max_updates = max_updates
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_every = checkpoint_every
-        self.device = device
-        self.random_state = random_state
-        self.progress = progress
-
-    def _plan(self, X: domains.Matrix) -> tuple[GaussianPlan, np.ndarray]:
+    def _plan(self, X: domains.Matrix) -> GaussianPlan:
         schedule = one_of("schedule", self.schedule, tuple(AMPLITUDES))
         stats = Rows(X).statistics()
-        constant = stats.smallest == stats.largest
-        varying = stats[~constant]
+        constants = constants_of(stats)
+        varying = stats[np.isnan(constants)]
         values = X.data if sp.issparse(X) else X
-        plan = GaussianPlan(
-            schedule=schedule,
-            width=self._choose_width(len(varying.mean)),
-            whole=bool((values == np.floor(values)).all()),
-            mean=varying.mean,
-            scale=np.sqrt(varying.variance),
-            smallest=varying.smallest,
-            largest=varying.largest,
-        )
-        return plan, np.where(constant, stats.largest, np.nan)
+        whole = bool((values == np.floor(values)).all())
+        scale, width = np.sqrt(varying.variance), self.width or default_width(len(varying.mean))
+        ends = varying.smallest, varying.largest
+        return GaussianPlan(schedule, width, whole, X.shape[0], constants, varying.mean, scale, *ends)
 
-    def _build(self, plan: GaussianPlan) -> tuple[Process, Denoiser]:
+    def _build(self, plan: GaussianPlan) -> tuple[Any, Process | None, Denoiser | None]:
+        domain = domains.Count() if plan.whole else domains.NonNegative()
+        table = Table(plan.constants, plan.whole, plan.rows, plan.lift, lambda x: domain.project(plan.lower(x)))
+        if not table.varying:
+            return table, None, None
         low, high = (plan.lift(torch.from_numpy(end)) for end in (plan.smallest, plan.largest))
         process = GaussianDiffusion(low, high, AMPLITUDES[plan.schedule])
-        return process, self._denoiser(MeanHead(len(plan.mean)), process, plan.width)
-
-    def _batch(self, rows: Rows, index: np.ndarray) -> Any:
-        return self.plan_.lift(super()._batch(rows, index))
-
-    def _project(self, x: torch.Tensor) -> torch.Tensor:
-        domain = domains.Count() if self.plan_.whole else domains.NonNegative()
-        return domain.project(self.plan_.lower(x))
+        return table, process, self._denoiser(MeanBlock(len(plan.mean)), process, plan.width)
 
     def _check_scorable(self, X: domains.Matrix) -> None:
-        """DDPM has no scores: its last step gives one point, and all other data a density of zero."""
-        raise ValueError(
-            "DDPM has no score: its last step is a point mass, so that its bound on ln p(x) is minus infinity on real data. "
-            "Compare samples instead (W1), or score with JumpModel or D3PM"
-        )
+        raise ValueError(GaussianDiffusion.no_likelihood)
 
-    def _possible(self, free: np.ndarray) -> np.ndarray:
-        return np.zeros(len(free), dtype=bool)
-
-    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        return free.new_full((len(free),), -torch.inf)
+    def _possible_rows(self) -> float:
+        return np.inf
 
 
 @dataclass
 class CategoricalPlan:
-    """What decides a D3PM, of the columns that vary."""
+    """What decides a D3PM; the frequencies are of the columns that vary."""
 
     transition: str
     states: int
     width: int
+    rows: int
+    constants: np.ndarray
     log_frequency: np.ndarray
 
 
+@dataclass(eq=False, repr=False)
 class D3PM(Baseline):
     """Categorical diffusion of counts as states 0 … K − 1 (Austin et al. 2021): every column's state moves until it is uniform.
 
@@ -190,10 +188,7 @@ class D3PM(Baseline):
         A state is drawn anew from all, or walks to its neighbours (the discretised Gaussian).
     states : int or None
         K; None takes the largest value of the data plus one.
-    width, batch_size, learning_rate, max_updates : number or None
-        None chooses from the data's size.
-    lr_schedule, ema, validation_fraction, checkpoint_dir, checkpoint_every, device, random_state, progress
-        As in :class:`countjump.JumpModel`.
+    others : as the parameters of :class:`countjump.JumpModel` with the same names
 
     Examples
     --------
@@ -204,54 +199,24 @@ class D3PM(Baseline):
     """
 
     plan_type = CategoricalPlan
+    transition: str = "uniform"
+    states: int | None = None
 
-    def __init__(
-        self,
-        transition: str = "uniform",
-        states: int | None = None,
-        width: int | None = None,
-        batch_size: int | None = None,
-        learning_rate: float | None = None,
-        lr_schedule: str = "cosine",
-        ema: float = 0.999,
-        validation_fraction: float = 0.1,
-        max_updates: int | None = None,
-        checkpoint_dir: str | Path | None = None,
-        checkpoint_every: int | None = None,
-        device: str = "auto",
-        random_state: Any = None,
-        progress: bool = True,
-    ) -> None:
-        self.transition = transition
-        self.states = states
-        self.width = width
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.lr_schedule = lr_schedule
-        self.ema = ema
-        self.validation_fraction = validation_fraction
-        self.max_updates = max_updates
-        self.checkpoint_dir = checkpoint_dir
-        self.checkpoint_every = checkpoint_every
-        self.device = device
-        self.random_state = random_state
-        self.progress = progress
-
-    def _plan(self, X: domains.Matrix) -> tuple[CategoricalPlan, np.ndarray]:
+    def _plan(self, X: domains.Matrix) -> CategoricalPlan:
         transition = one_of("transition", self.transition, tuple(TRANSITIONS))
         domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)
         stats = Rows(X).statistics()
         states = self._count_states(X, int(stats.largest.max()))
-        constant = stats.smallest == stats.largest
-        columns = int((~constant).sum())
+        constants = constants_of(stats)
+        varying = np.flatnonzero(np.isnan(constants))
+        columns = len(varying)
         if columns * states > MAX_OUTPUTS:
-            raise ValueError(
-                f"{columns} columns × {states} states need {columns * states} outputs, and at most {MAX_OUTPUTS} are taken: "
-                "truncate the largest values, or take another model"
-            )
-        log_frequency = _log_frequency(Rows(X).select(np.flatnonzero(~constant)), states)
-        plan = CategoricalPlan(transition, states, self._choose_width(columns), log_frequency)
-        return plan, np.where(constant, stats.largest, np.nan)
+            need = f"{columns} columns × {states} states need {columns * states} outputs"
+            advice = "truncate the largest values, or take another model"
+            raise ValueError(f"{need}, and at most {MAX_OUTPUTS} are taken: {advice}")
+        log_frequency = _log_frequency(Rows(X).select(varying), states)
+        width = self.width or default_width(columns)
+        return CategoricalPlan(transition, states, width, X.shape[0], constants, log_frequency)
 
     def _count_states(self, X: domains.Matrix, largest: int) -> int:
         if self.states is None:
@@ -264,23 +229,28 @@ class D3PM(Baseline):
         domains.bad_value(X, lambda v: v >= states, f"is not below states={states}: raise states, or truncate the data")
         return states
 
-    def _build(self, plan: CategoricalPlan) -> tuple[Process, Denoiser]:
-        head = StateHead(torch.from_numpy(plan.log_frequency))
-        transition = TRANSITIONS[plan.transition](plan.states)
-        process = CategoricalDiffusion(len(plan.log_frequency), transition, Cosine())
-        return process, self._denoiser(head, process, plan.width)
-
-    def _project(self, x: torch.Tensor) -> torch.Tensor:
-        return x
+    def _build(self, plan: CategoricalPlan) -> tuple[Any, Process | None, Denoiser | None]:
+        table = Table(plan.constants, True, plan.rows, lambda x: x, lambda x: x)
+        if not table.varying:
+            return table, None, None
+        block = StateBlock(torch.from_numpy(plan.log_frequency))
+        process = CategoricalDiffusion(table.varying, TRANSITIONS[plan.transition](plan.states), Cosine())
+        return table, process, self._denoiser(block, process, plan.width)
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)
 
-    def _possible(self, free: np.ndarray) -> np.ndarray:
-        return (free < self.plan_.states).all(1)
+    def _possible_rows(self) -> float:
+        return float(np.exp(min(self.block_.varying * np.log(self.plan_.states), 700.0)))
 
-    def _bound(self, free: torch.Tensor, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        return categorical_bound(self.process_, once(self.denoiser_), free, times, generator)
+    def _score(self, matrix: domains.Matrix, *arguments: Any) -> np.ndarray:
+        # A state that is not there is impossible.
+        possible = (self.block_.read(matrix).numpy() < self.plan_.states).all(1)
+        scores = np.full(len(possible), -np.inf)
+        if possible.any():
+            names, *rest = arguments
+            scores[possible] = super()._score(matrix[np.flatnonzero(possible)], names[possible], *rest)
+        return scores
 
 
 def _log_frequency(rows: Rows, states: int) -> np.ndarray:

@@ -48,10 +48,9 @@ class NonNegative(Domain):
     name = "non-negative"
 
     def check(self, X: Matrix) -> None:
-        """Nothing beyond :func:`check_values`."""
+        pass  # nothing beyond check_values
 
     def project(self, y: Tensor) -> Tensor:
-        """Itself."""
         return y.clamp(min=0)
 
 
@@ -73,13 +72,11 @@ class Count(Domain):
                 raise ValueError(f"Count needs a whole max (or one per column, inf for none), got {self.max}")
 
     def check(self, X: Matrix) -> None:
-        """Whole numbers up to ``max``."""
         bad_value(X, lambda v: v != np.floor(v), "is not a whole number: round it, or use domain='non-negative'")
         if self.max is not None:
             check_at_most(X, np.asarray(self.max, dtype=float), "Count")
 
     def project(self, y: Tensor) -> Tensor:
-        """round(y), at most ``max``."""
         whole = y.clamp(min=0).round()
         return whole if self.max is None else whole.minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
 
@@ -95,11 +92,9 @@ class Binary(Domain):
     name = "binary"
 
     def check(self, X: Matrix) -> None:
-        """0 or 1."""
         bad_value(X, lambda v: (v != 0) & (v != 1), "is neither 0 nor 1: use domain='count' or 'non-negative'")
 
     def project(self, y: Tensor) -> Tensor:
-        """1(y > 0)."""
         return (y > 0).to(y.dtype)
 
 
@@ -114,18 +109,16 @@ class OneHot(Domain):
     name = "one-hot"
 
     def check(self, X: Matrix) -> None:
-        """0 or 1, and one 1 a row."""
         Binary().check(X)
         bad_row(X, lambda total: total != 1, "a one-hot row holds a single 1: use domain='binary'")
 
     def project(self, y: Tensor) -> Tensor:
-        """1 at the largest entry."""
         return torch.nn.functional.one_hot(y.argmax(-1), y.shape[-1]).to(y.dtype)
 
 
 @dataclass(frozen=True)
 class Simplex(Domain):
-    """Rows of proportions that add up to one: g(y) = y/‖y‖₁.
+    """Rows of proportions that add up to one: g(y) = y/‖y‖₁; an all-zero row becomes even.
 
     >>> Simplex().project(torch.tensor([[1.0, 3.0]]))
     tensor([[0.2500, 0.7500]])
@@ -134,11 +127,9 @@ class Simplex(Domain):
     name = "simplex"
 
     def check(self, X: Matrix) -> None:
-        """Rows add up to one within 10⁻⁶."""
         bad_row(X, lambda total: np.abs(total - 1) > 1e-6, "proportions add up to 1: divide each row by its sum")
 
     def project(self, y: Tensor) -> Tensor:
-        """Each row over its sum; an all-zero row becomes even."""
         total = y.sum(-1, keepdim=True)
         return torch.where(total > 0, y / total, 1 / y.shape[-1])
 
@@ -160,11 +151,9 @@ class Bounded(Domain):
             raise ValueError(f"Bounded needs a positive max, finite (or one per column), got {self.max}")
 
     def check(self, X: Matrix) -> None:
-        """At most ``max``."""
         check_at_most(X, np.asarray(self.max, dtype=float), "Bounded")
 
     def project(self, y: Tensor) -> Tensor:
-        """Clipped."""
         return y.clamp(min=0).minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
 
 
@@ -184,37 +173,27 @@ def check_values(X: Matrix) -> None:
     """What no domain allows: NaN, infinity, negative values and counts above 2^53."""
     bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first")
     bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first")
-    bad_value(
-        X,
-        lambda v: v < 0,
-        "is negative. Negative values in data have no counts: shift the column, or take another model",
-    )
-    bad_value(
-        X, lambda v: v > np.float64(MAX_COUNT), "is above 2^53, where float64 no longer holds every count: rescale it"
-    )
+    why = "is negative. Negative values in data have no counts: shift the column, or take another model"
+    bad_value(X, lambda v: v < 0, why)
+    why = "is above 2^53, where float64 no longer holds every count: rescale it"
+    bad_value(X, lambda v: v > np.float64(MAX_COUNT), why)
 
 
 def check_at_most(X: Matrix, largest: np.ndarray, name: str) -> None:
     """Every value at most its column's bound."""
     if largest.ndim and largest.shape != (X.shape[1],):
-        raise ValueError(
-            f"{name}(max=...) has {largest.size} bounds for {X.shape[1]} columns: give one, or one per column"
-        )
-    place = _find(X, lambda v, column: v > (largest if largest.ndim == 0 else largest[column]))
-    if place:
-        row, column, value = place
-        bound = largest if largest.ndim == 0 else largest[column]
-        raise ValueError(
-            f"X[{row}, {column}] = {value:g} is above the bound {bound:g} of {name}: raise max, or drop it"
-        )
+        what = f"{largest.size} bounds for {X.shape[1]} columns"
+        raise ValueError(f"{name}(max=...) has {what}: give one, or one per column")
+    bound = np.broadcast_to(largest, X.shape[1])
+    if place := _find(X, lambda v, column: v > bound[column]):
+        where = f"X[{place[0]}, {place[1]}] = {place[2]:g}"
+        raise ValueError(f"{where} is above the bound {bound[place[1]]:g} of {name}: raise max, or drop it")
 
 
 def bad_value(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
     """Raise for the first value that is bad."""
-    place = _find(X, lambda v, _: bad(v))
-    if place:
-        row, column, value = place
-        raise ValueError(f"Input X[{row}, {column}] = {value:g} {why}")
+    if place := _find(X, lambda v, _: bad(v)):
+        raise ValueError(f"Input X[{place[0]}, {place[1]}] = {place[2]:g} {why}")
 
 
 def bad_row(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
@@ -227,17 +206,14 @@ def bad_row(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> Non
 
 def _find(X: Matrix, bad: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[int, int, float] | None:
     """The first bad entry; absent zeros are good everywhere."""
-    if sp.issparse(X):
-        places = np.flatnonzero(bad(X.data, X.indices))
-        if not len(places):
-            return None
-        row = int(np.searchsorted(X.indptr, places[0], side="right")) - 1
-        return row, int(X.indices[places[0]]), float(X.data[places[0]])
-    flat = np.flatnonzero(bad(X, np.arange(X.shape[1])))
-    if not len(flat):
+    values, columns = (X.data, X.indices) if sp.issparse(X) else (X, np.arange(X.shape[1]))
+    places = np.flatnonzero(bad(values, columns))
+    if not len(places):
         return None
-    row, column = divmod(int(flat[0]), X.shape[1])
-    return row, column, float(X[row, column])
+    row, column = divmod(int(places[0]), X.shape[1])
+    if sp.issparse(X):
+        row, column = int(np.searchsorted(X.indptr, places[0], side="right")) - 1, int(columns[places[0]])
+    return row, column, float(values.flat[places[0]])
 
 
 def infer(X: Matrix) -> tuple[Domain, str]:
@@ -280,12 +256,11 @@ def _infer_bound(X: Matrix) -> tuple[Count, str]:
     for column, high in enumerate(largest):
         values = X[:, [column]].toarray() if sp.issparse(X) else X[:, column]
         bounds.append(float(high) if _is_wall(values, high, 0.01 * X.shape[0]) else np.inf)
-    if not np.isfinite(bounds).any():
+    walls = int(np.isfinite(bounds).sum())
+    if not walls:
         return Count(), "whole numbers"
     bound = bounds[0] if len(set(bounds)) == 1 else tuple(bounds)
-    return Count(
-        max=bound
-    ), f"whole numbers, and {int(np.isfinite(bounds).sum())} of {len(bounds)} columns end at a wall"
+    return Count(max=bound), f"whole numbers, and {walls} of {len(bounds)} columns end at a wall"
 
 
 def _is_wall(values: np.ndarray, top: float, least: float) -> bool:

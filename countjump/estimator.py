@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
-from tqdm import tqdm
 
-from countjump import choices, domains, storage
+from countjump import domains, persistence
 from countjump._version import __version__
-from countjump.bags import Bags
-from countjump.choices import one_of
+from countjump.blocks.base import Stage, Training
 from countjump.data import Rows, as_matrix, fingerprint
-from countjump.processes.bags import BagJump
-from countjump.processes.base import Denoiser, Process
-from countjump.sampling import sample_block, seeded
-from countjump.scaling import Scaling
-from countjump.trainer import Loss, Settings, train
+from countjump.denoiser import Denoiser
+from countjump.laws import Streams
+from countjump.likelihood import lower_bound
+from countjump.planning import WIDE, one_of
+from countjump.processes.base import Process
+from countjump.progress import Progress
+from countjump.sampling import sample_rows, seeded
+from countjump.training import Settings, run
+from countjump.transforms import Scaling
+
+if TYPE_CHECKING:
+    from sklearn.utils import Tags
 
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
 
-BAG_DECAY = 1.0
-"""The decay of the weights of wide models: they have more of them than rows have taught."""
+SPARSE_DECAY = 1.0
+"""The decay of the weights of wide sparse models: they have more of them than rows have taught."""
 
-BAG_ROWS = 1024
-"""Rows of a block of wide rows that are drawn together: the more, the fewer operations."""
+SPARSE_ROWS, STREAMS = 32, 32
+"""Wide sparse rows that share one stream of random numbers, and streams that are drawn together: the more, the fewer operations."""
 
 MOST_HELD_OUT = 10_000
 """Rows that are held out at most."""
@@ -43,36 +48,81 @@ MOST_HELD_OUT = 10_000
 SCORE_STEPS = 100
 """Steps of ``score_samples`` by default."""
 
+SCORE_EVALUATIONS = 2048
+"""Draws of a score, by default, times the rows that a model can make at all."""
 
-class Estimator(BaseEstimator, ABC):
-    """What every model here shares: reading data, training, sampling in fixed blocks, saving and loading."""
+SCORE_ROWS = 1024
+"""Draws that are scored together."""
 
-    validation_fraction: float
-    max_updates: int | None
-    batch_size: int | None
-    learning_rate: float | None
-    lr_schedule: str
-    ema: float
-    checkpoint_dir: str | Path | None
-    checkpoint_every: int | None
-    device: str
-    random_state: Any
-    progress: bool
+
+class Fitted:
+    """What a fit makes."""
 
     plan_: Any
+    block_: Any
     process_: Any
     denoiser_: Any
     scaling_: Scaling | None
+    n_features_in_: int
+    feature_names_in_: np.ndarray
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class Estimator(Fitted, ABC):
+    """What every model here shares: reading data, training, sampling in fixed blocks, saving and loading.
+
+    It keeps scikit-learn's protocol without its base class, whose import takes longer than all of countjump's.
+    """
+
+    width: int | None = None
+    batch_size: int | None = None
+    learning_rate: float | None = None
+    lr_schedule: str = "cosine"
+    ema: float = 0.999
+    validation_fraction: float = 0.1
+    max_updates: int | None = None
+    checkpoint_dir: str | Path | None = None
+    checkpoint_every: int | None = None
+    device: str = "auto"
+    random_state: Any = None
+    progress: bool = True
+
+    # What scikit-learn asks.
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The constructor's parameters by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change some of the constructor's parameters; an unknown name is an error."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for {type(self).__name__}: use some of {', '.join(known)}"
+                )
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        changed = ((f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) is not f.default)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
+
+    def __sklearn_tags__(self) -> Tags:
+        from sklearn.utils import InputTags, Tags, TargetTags
+
+        inputs = InputTags(sparse=True, positive_only=True)
+        return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False), input_tags=inputs)
 
     # What a kind of model says of itself.
 
     @abstractmethod
-    def _plan(self, X: domains.Matrix) -> tuple[Any, np.ndarray]:
-        """Check the data, decide everything, and say which columns vary; nothing is changed on self."""
+    def _plan(self, X: domains.Matrix) -> Any:
+        """Check the data and decide everything; nothing is changed on self."""
 
     @abstractmethod
-    def _build(self, plan: Any) -> tuple[Process, Denoiser]:
-        """The process and an untrained denoiser."""
+    def _build(self, plan: Any) -> tuple[Any, Process | None, Denoiser | None]:
+        """The block, the process and an untrained denoiser; without these two where no column varies."""
 
     @abstractmethod
     def _describe(self, plan: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -82,19 +132,17 @@ class Estimator(BaseEstimator, ABC):
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
         """The plan back from :meth:`_describe`."""
 
-    def _uncover(self, X: domains.Matrix) -> Scaling | None:
+    @abstractmethod
+    def _check_scorable(self, X: domains.Matrix) -> None:
+        """Raise where such data have no likelihood under the model."""
+
+    @abstractmethod
+    def _possible_rows(self) -> float:
+        """How many different rows the model can make; infinity if they are not finite."""
+
+    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
         """How the data is made out of counts, if it is, and if the counts are to be modelled in its place."""
         return None
-
-    def _batch(self, rows: Rows, index: np.ndarray) -> Any:
-        """Data rows as the process takes them."""
-        return rows.take(index).to(self.device_)
-
-    def _prepare(self, rows: Rows, training: np.ndarray, kept: np.ndarray, updates: int) -> None:
-        """Whatever can be learned before the network is trained, in at most so many updates; ``kept`` rows are to check."""
-
-    def _settle(self, loss: Loss, rows: Rows, kept: np.ndarray, updates: int) -> None:
-        """Whatever is learned from the rows that were ``kept`` out, after the network, in at most so many updates."""
 
     # Fitting.
 
@@ -114,19 +162,19 @@ class Estimator(BaseEstimator, ABC):
         device = self._device()
         self._check_training()
         identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
-        scaling = self._uncover(matrix)
+        scaling = self._find_scaling(matrix)
         if scaling is not None:
             matrix, _ = scaling.counts(matrix)
-        plan, constants = self._plan(matrix)
+        plan = self._plan(matrix)
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
-        validate_data(self, X, skip_check_array=True)
+        validation().validate_data(self, X, skip_check_array=True)
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
-        self._adopt(plan, constants, dtype, kind, seed, device, scaling)
-        varying = Rows(matrix).select(np.flatnonzero(np.isnan(constants)))
-        with threads_for(varying.columns):
-            self._train(varying.scaled(1 / getattr(plan, "remainder", 1.0)), f"{identity}-{seed}")
+        self._adopt(plan, dtype, kind, seed, device, scaling)
+        if self.denoiser_ is not None:
+            with threads_for(self.block_.varying):
+                self._train(Rows(matrix), f"{identity}-{seed}")
 
     def _read(self, X: Any) -> domains.Matrix:
         matrix = as_matrix(X)
@@ -178,138 +226,114 @@ class Estimator(BaseEstimator, ABC):
         """What decides a fit besides the data."""
         silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
         params = {name: value for name, value in self.get_params().items() if name not in silent}
-        whole = [type(self).__name__, __version__, params]
-        return json.dumps(whole, sort_keys=True, default=lambda value: getattr(value, "tolist", value.__repr__)())
+
+        def plain(value: Any) -> Any:
+            return value.tolist() if hasattr(value, "tolist") else getattr(value, "__name__", repr(value))
+
+        return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=plain)
 
     def _adopt(
-        self,
-        plan: Any,
-        constants: np.ndarray,
-        dtype: np.dtype,
-        sparse: str,
-        seed: int,
-        device: torch.device,
-        scaling: Scaling | None,
+        self, plan: Any, dtype: np.dtype, sparse: str, seed: int, device: torch.device, scaling: Scaling | None
     ) -> None:
         """Take on a plan: every fitted attribute but the network's training."""
-        self.plan_, self.constants_, self.dtype_, self.sparse_, self.seed_ = (
-            plan,
-            constants,
-            np.dtype(dtype),
-            sparse,
-            seed,
-        )
+        self.plan_, self.dtype_, self.sparse_, self.seed_ = plan, np.dtype(dtype), sparse, seed
         self.device_, self.scaling_ = device, scaling
         self.history_: list[dict[str, float]] = []
-        self.process_, self.denoiser_ = None, None
-        if np.isnan(constants).any():
-            with torch.random.fork_rng():
-                torch.manual_seed(seed)
-                self.process_, denoiser = self._build(plan)
-            self.denoiser_ = denoiser.to(device).eval()
-        columns = len(constants)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.block_, self.process_, denoiser = self._build(plan)
+        self.block_.to(device)
+        self.denoiser_ = None if denoiser is None else denoiser.to(device).eval()
+        columns = self.block_.size
         dense = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
-        self.block_rows_ = BAG_ROWS if isinstance(self.process_, BagJump) else dense
-
-    def _columns(self) -> int:
-        """How many columns vary."""
-        return int(np.isnan(self.constants_).sum())
+        self.block_rows_ = SPARSE_ROWS if self.block_.sparse else dense
 
     def _train(self, rows: Rows, identity: str) -> None:
-        if self.denoiser_ is None:
-            return
-        process, denoiser, device = self.process_, self.denoiser_, self.device_
+        process, denoiser, block, device = self.process_, self.denoiser_, self.block_, self.device_
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
-        bags = isinstance(process, BagJump)
         held_out = min(int(rows.count * self.validation_fraction), MOST_HELD_OUT)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = self.batch_size or default_batch_size(rows)
-        updates = self.max_updates or default_updates(rows, bags)
-        self._prepare(rows, training, kept, updates)
+        batch_size = self.batch_size or default_batch_size(block.varying)
+        updates = self.max_updates or default_updates(rows.count, block.varying, block.sparse)
 
-        def loss(index: np.ndarray, generator: torch.Generator) -> torch.Tensor:
-            x = process.narrow(self._batch(rows, index), generator)
+        def believe(index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
+            x = process.subsample(block.read(rows.take(index)).to(device), learning, generator)
             times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
             # Rows arrive in strata: a random start gives every time a fair share of each.
             start = torch.randint(len(times), (1,), device=device, generator=generator)
-            place = (torch.arange(len(x), device=device) + start) % len(times)
-            t = times[place][:, None]
-            z = process.corrupt(x, t, generator)
-            return process.loss(x, z, t, denoiser(z, times, place), generator).mean()
+            t = times[(torch.arange(len(x), device=device) + start) % len(times)]
+            z = process.marginal(x, t[:, None]).sample(generator)
+            return denoiser(z, t), x, z, t[:, None]
+
+        def loss(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> torch.Tensor:
+            prediction, x, z, t = believe(index, generator, learning)
+            return process.loss(x, z, t, prediction, generator).mean()
 
         @torch.no_grad()
         def validation() -> float:
             parts = np.array_split(kept, -(-len(kept) // (4 * batch_size)))
-            losses = [float(loss(part, seeded(device, self.seed_, 2, i))) for i, part in enumerate(parts)]
+            losses = [float(loss(part, seeded(device, self.seed_, 2, i), False)) for i, part in enumerate(parts)]
             return float(np.average(losses, weights=[len(part) for part in parts]))
 
-        directory = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
-        settings = Settings(
+        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe)
+        stages = block.stages(context, training, kept, updates)
+        apart = {parameter for stage in stages for parameter in stage.parameters}
+        network = Stage(
+            name="network",
+            parameters=[weight for weight in denoiser.parameters() if weight not in apart],
+            loss=loss,
+            rows=training,
             updates=updates,
             batch_size=batch_size,
-            learning_rate=self.learning_rate or (3e-3 if rows.columns >= choices.WIDE and not bags else 1e-3),
-            weight_decay=BAG_DECAY if bags else 0.0,
+            learning_rate=self.learning_rate or (3e-3 if block.varying >= WIDE and not block.sparse else 1e-3),
+            weight_decay=SPARSE_DECAY if block.sparse else 0.0,
             lr_schedule=self.lr_schedule,
-            warmup=min(100, updates // 10),
-            ema=self.ema,
+            ema=float(self.ema),
+            validation=validation if held_out else None,
+            strata=rows.totals()[training],
+        )
+        before, after = ([stage for stage in stages if stage.after == late] for late in (False, True))
+        directory = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        settings = Settings(
             seed=self.seed_,
             checkpoint=None if directory is None else directory / "checkpoint.safetensors",
-            checkpoint_every=self.checkpoint_every or max(updates // 20, 1),
+            checkpoint_every=self.checkpoint_every,
+            fingerprint=identity,
             progress=self.progress,
         )
         denoiser.train()
-        self.history_ = train(
-            denoiser,
-            lambda index, generator: loss(training[index], generator),
-            len(training),
-            settings,
-            validation if held_out else None,
-            identity,
-            rows.totals()[training],
-        )
-        if held_out:
-            self._settle(loss, rows, kept, updates)
+        self.history_ = run(denoiser, [*before, network, *after], settings)["network"]
         denoiser.eval()
 
     # Sampling.
 
     def sample(self, n_samples: int = 1, steps: int = 20, random_state: Any = None) -> Any:
         """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps) alone."""
-        check_is_fitted(self, "plan_")
+        validation().check_is_fitted(self, "plan_")
         at_least("n_samples", n_samples, 0)
         at_least("steps", steps, 1)
         seed = as_seed(random_state)
-        blocks = range(-(-n_samples // self.block_rows_))
-        bar = tqdm(blocks, desc="sample", unit="block", disable=not self.progress or len(blocks) < 2)
-        with threads_for(self._columns()):
-            pieces = [self._finish(self._sample_block(seed, block, steps)) for block in bar]
+        streams = -(-int(n_samples) // self.block_rows_)
+        together = STREAMS if self.block_.sparse else 1
+        groups = [range(start, min(start + together, streams)) for start in range(0, streams, together)]
+        pieces = []
+        shown = self.progress and len(groups) > 1
+        with threads_for(self.block_.varying), Progress("sampling", len(groups), "blocks", shown) as progress:
+            for group in groups:
+                pieces.append(self._finish(self._draw(seed, group, steps)))
+                progress.advance()
         if not pieces:
-            return self._finish(np.zeros((0, len(self.constants_))))
+            return self._finish(np.zeros((0, self.block_.columns)))
         whole = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
         return whole[:n_samples]
 
-    def _sample_block(self, seed: int, block: int, steps: int) -> np.ndarray | sp.csr_matrix:
-        """A whole block of rows in float64; CSR where they are sampled as bags."""
-        varying = np.isnan(self.constants_)
+    def _draw(self, seed: int, group: range, steps: int) -> np.ndarray | sp.csr_matrix:
+        """The rows of some streams in float64; CSR where they are sampled as sparse rows."""
         if self.denoiser_ is None:
-            kind = sp.csr_matrix if self.sparse_ else np.asarray
-            return kind(np.ones((self.block_rows_, 1))) @ kind(self.constants_[None])
-        times = self.process_.grid(steps)
-        x = sample_block(self.process_, self.denoiser_, self.block_rows_, times, seeded(self.device_, seed, block))
-        if isinstance(x, Bags):
-            place = sp.csr_matrix(
-                (np.ones(varying.sum()), (range(varying.sum()), varying.nonzero()[0])),
-                shape=(varying.sum(), len(varying)),
-            )
-            fixed = sp.csr_matrix(np.where(varying, 0, self.constants_))
-            return x.csr() @ place + sp.csr_matrix(np.ones((self.block_rows_, 1))) @ fixed
-        rows = np.tile(self.constants_, (self.block_rows_, 1))
-        rows[:, varying] = self._project(x).cpu().numpy()
-        return rows
-
-    @abstractmethod
-    def _project(self, x: torch.Tensor) -> torch.Tensor:
-        """Sampled rows into the data's domain."""
+            return self.block_.write(self.block_.latent(self.block_.empty(len(group) * self.block_rows_, self.device_)))
+        streams = Streams([seeded(self.device_, seed, stream) for stream in group], self.block_rows_)
+        x = sample_rows(self.process_, self.denoiser_, self.process_.grid(steps), streams, self.device_)
+        return self.block_.write(x)
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
         """The reals, dtype and kind that went in."""
@@ -320,62 +344,65 @@ class Estimator(BaseEstimator, ABC):
         values = whole.data if self.sparse_ else whole
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
-            np.clip(np.rint(values, out=values), limits.min, limits.max, out=values)
+            values = np.clip(np.rint(values), limits.min, limits.max)
+            if not self.sparse_:
+                return values.astype(self.dtype_)
+            whole.data = values
         return whole.astype(self.dtype_)
 
     # Likelihood.
 
-    @abstractmethod
-    def _check_scorable(self, X: domains.Matrix) -> None:
-        """Raise where the model gives such data no likelihood."""
-
-    @abstractmethod
-    def _possible(self, free: np.ndarray) -> np.ndarray:
-        """Which rows of the columns that vary have a probability at all."""
-
-    def _to_score(self, rows: Rows, index: np.ndarray) -> tuple[Any, np.ndarray]:
-        """Of some rows, which are possible, and of those the columns that vary."""
-        x, fixed = rows.take(index), ~np.isnan(self.constants_)
-        possible = (x.numpy()[:, fixed] == self.constants_[fixed]).all(1) & self._possible(x.numpy()[:, ~fixed])
-        return x[torch.from_numpy(possible)][:, torch.from_numpy(~fixed)], possible
-
-    @abstractmethod
-    def _bound(self, free: Any, times: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-        """One draw of a lower bound on the log-probability of the columns that vary."""
-
-    def score_samples(self, X: Any, steps: int | None = None, draws: int = 1, random_state: Any = None) -> np.ndarray:
+    def score_samples(
+        self, X: Any, steps: int | None = None, draws: int | None = None, random_state: Any = None
+    ) -> np.ndarray:
         """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
 
-        Counts have a probability, also behind weights, reals a density (and a mass at exact zeros). A row that the model holds
-        impossible, such as one that differs from a column constant in training, scores minus infinity. With
-        ``random_state=None`` the model's own seed is used, so that the answer is the same every time. Of wide counts, the chain
-        that is bounded is one whose units of one step are independent; those of ``sample`` call for their like.
+        Counts have a probability, also behind weights, reals a density (and a mass at exact zeros). A row's score depends on the
+        row, the seed, ``steps`` and ``draws`` alone; with ``random_state=None`` the model's own seed is used. With ``draws=None``
+        a model that can make S different rows at all takes 2,048/S draws, between 1 and 1,024.
+
+        A row that a declared domain forbids scores minus infinity. What "auto" inferred from the rows (a constant column, a bound,
+        a wide column that was never seen) has an escape mass of about 1/(rows + 1).
         """
-        check_is_fitted(self, "plan_")
+        validation().check_is_fitted(self, "plan_")
         steps = SCORE_STEPS if steps is None else steps
+        if draws is None:
+            draws = int(np.clip(SCORE_EVALUATIONS / self._possible_rows(), 1, 1024))
         at_least("steps", steps, 1)
         at_least("draws", draws, 1)
         matrix = self._read(X)
-        validate_data(self, X, reset=False, skip_check_array=True)
+        validation().validate_data(self, X, reset=False, skip_check_array=True)
         known = np.ones(matrix.shape[0], dtype=bool)
         if self.scaling_ is not None:
             matrix, known = self.scaling_.counts(sp.csr_matrix(matrix))
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
-        rows = Rows(matrix)
-        scores = np.full(rows.count, -np.inf)
-        for block, start in enumerate(range(0, rows.count, self.block_rows_)):
-            index = start + np.flatnonzero(known[start : start + self.block_rows_])
-            free, possible = self._to_score(rows, index)
-            if not possible.any():
-                continue
-            free = free.to(self.device_)
-            total = torch.zeros(len(free), dtype=torch.float64, device=self.device_)
-            for draw in range(draws if self.denoiser_ is not None else 0):
-                times = self.process_.grid(steps).to(self.device_)
-                with threads_for(self._columns()):
-                    total += self._bound(free, times, seeded(self.device_, seed, block, draw)) / draws
-            scores[index[possible]] = total.cpu().numpy()
+        names, first, group = np.unique(row_names(matrix), return_index=True, return_inverse=True)
+        scores = np.full(len(first), -np.inf)
+        rows, at_once = Rows(matrix), max(SCORE_ROWS // int(draws), 1)
+        with threads_for(self.block_.varying):
+            for start in range(0, len(first), at_once):
+                some = np.arange(start, min(start + at_once, len(first)))
+                some = some[known[first[some]]]
+                if len(some):
+                    scores[some] = self._score(rows.take(first[some]), names[some], steps, int(draws), seed)
+        return scores[group]
+
+    def _score(self, matrix: domains.Matrix, names: np.ndarray, steps: int, draws: int, seed: int) -> np.ndarray:
+        """Of some distinct rows, of which each has a name."""
+        x, mass = (each.to(self.device_) for each in self.block_.read_to_score(matrix))
+        scores = mass.cpu().numpy()
+        possible = np.flatnonzero(np.isfinite(scores))
+        if self.denoiser_ is None or not len(possible):
+            return scores
+        times = self.process_.grid(steps).to(self.device_)
+        pairs = [(row, draw) for row in possible for draw in range(draws)]
+        for start in range(0, len(pairs), SCORE_ROWS):
+            some = pairs[start : start + SCORE_ROWS]
+            keys = [stream_key(seed, names[row], draw) for row, draw in some]
+            place = np.array([row for row, _ in some])
+            bound = lower_bound(self.process_, self.denoiser_, x[torch.from_numpy(place).to(self.device_)], times, keys)
+            np.add.at(scores, place, bound.cpu().numpy() / draws)
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -386,9 +413,9 @@ class Estimator(BaseEstimator, ABC):
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a directory, as safetensors and JSON."""
-        check_is_fitted(self, "plan_")
+        validation().check_is_fitted(self, "plan_")
         described, arrays = self._describe(self.plan_)
-        arrays = {f"plan/{name}": array for name, array in arrays.items()} | {"constants": self.constants_}
+        arrays = {f"plan/{name}": array for name, array in arrays.items()}
         if self.denoiser_ is not None:
             learned = self.denoiser_.state_dict()
             arrays |= {f"weights/{name}": tensor.cpu().numpy() for name, tensor in learned.items()}
@@ -404,33 +431,44 @@ class Estimator(BaseEstimator, ABC):
             "history": self.history_,
             "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist(),
         }
-        params = {name: storage.encode(value) for name, value in self.get_params().items() if name != "random_state"}
+        params = {name: persistence.encode(value) for name, value in self._params_to_save().items()}
         params["random_state"] = self.random_state if isinstance(self.random_state, int) else None
-        storage.write(path, {"class": type(self).__name__, "params": params, "fitted": fitted}, arrays)
+        persistence.write(path, {"class": type(self).__name__, "params": params, "fitted": fitted}, arrays)
+
+    def _params_to_save(self) -> dict[str, Any]:
+        """The parameters that a file can hold."""
+        return {name: value for name, value in self.get_params().items() if name != "random_state"}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a model that :meth:`save` wrote."""
-        described, arrays = storage.read(path)
+        return cls._load(path, {})
+
+    @classmethod
+    def _load(cls, path: str | Path, given: dict[str, Any]) -> Self:
+        described, arrays = persistence.read(path)
         if described.get("class") != cls.__name__:
-            raise storage.ModelFileError(
+            raise persistence.ModelFileError(
                 f"{path} holds a {described.get('class')}, not a {cls.__name__}: load it with that class"
             )
         try:
-            return cls._revive(described, arrays)
+            return cls._revive(described, arrays, given)
+        except persistence.ModelFileError:
+            raise
         except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-            raise storage.ModelFileError(f"{path} is damaged ({error!r}): save the model again") from error
+            raise persistence.ModelFileError(f"{path} is damaged ({error!r}): save the model again") from error
 
     @classmethod
-    def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Self:
-        model = cls(**{name: storage.decode(value) for name, value in described["params"].items()})
+    def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any]) -> Self:
+        params = {name: persistence.decode(value) for name, value in described["params"].items()}
+        model = cls(**(params | given))
         fitted = described["fitted"]
         inner = {name.removeprefix("plan/"): array for name, array in arrays.items() if name.startswith("plan/")}
         plan = model._recall(fitted["plan"], inner)
-        constants, scaling = arrays["constants"], fitted["scaling"]
+        scaling = fitted["scaling"]
         if scaling is not None:
             scaling = Scaling(arrays["scaling"], **scaling)
-        model._adopt(plan, constants, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device(), scaling)
+        model._adopt(plan, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device(), scaling)
         if model.denoiser_ is not None:
             learned = {
                 k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")
@@ -438,28 +476,52 @@ class Estimator(BaseEstimator, ABC):
             model.denoiser_.load_state_dict(learned)
         at_least("block_rows", fitted["block_rows"], 1)
         model.block_rows_, model.history_ = fitted["block_rows"], fitted["history"]
-        model.n_features_in_ = len(constants)
+        model.n_features_in_ = model.block_.columns
         if fitted["feature_names"]:
             model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
         return model
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.estimator_type = "density_estimator"
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
+
+def validation() -> Any:
+    """scikit-learn's, imported where it is needed: it takes a second."""
+    from sklearn.utils import validation
+
+    return validation
 
 
 @contextmanager
 def threads_for(columns: int) -> Iterator[None]:
     """One thread where rows are narrow: more gain nothing there, and wait for each other on a busy machine."""
     before = torch.get_num_threads()
-    torch.set_num_threads(before if columns >= choices.WIDE else 1)
+    torch.set_num_threads(before if columns >= WIDE else 1)
     try:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def row_names(matrix: domains.Matrix) -> np.ndarray:
+    """16 bytes for every row, equal for equal rows, dense or sparse: a digest of its non-zeros and their places.
+
+    >>> bool((row_names(np.array([[0, 2.5]])) == row_names(sp.csr_matrix([[0, 2.5]]))).all())
+    True
+    """
+    rows = sp.csr_matrix(matrix, dtype=np.float64)
+    if not rows.data.all():
+        rows = rows.copy()
+        rows.eliminate_zeros()
+    place, value, ends = rows.indices.astype(np.int64), rows.data, rows.indptr
+    names = [
+        hashlib.blake2b(place[a:b].tobytes() + value[a:b].tobytes(), digest_size=16).digest()
+        for a, b in itertools.pairwise(ends)
+    ]
+    return np.array(names, dtype="V16")
+
+
+def stream_key(seed: int, name: bytes, draw: int) -> int:
+    """What names the random numbers of one draw of a row's score."""
+    words = int(seed).to_bytes(16, "little") + bytes(name) + int(draw).to_bytes(8, "little")
+    return int.from_bytes(hashlib.blake2b(words, digest_size=16).digest(), "little")
 
 
 def at_least(name: str, value: Any, least: int) -> None:
@@ -470,17 +532,17 @@ def at_least(name: str, value: Any, least: int) -> None:
         raise ValueError(f"{name} must be at least {least}, got {value}")
 
 
-def default_batch_size(rows: Rows) -> int:
+def default_batch_size(columns: int) -> int:
     """Rows per update: the more, the narrower they are."""
-    return 2048 if rows.columns == 1 else 1024 if rows.columns < 16 else 256 if rows.columns < choices.WIDE else 128
+    return 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
 
 
-def default_updates(rows: Rows, bags: bool) -> int:
-    """The length of training from the data's size: a tenth of the entries, of wide rows 60 epochs, of bags 110; within bounds."""
-    if rows.columns >= choices.WIDE:
-        epochs, most = (110, 16_000) if bags else (60, 8000)
-        return int(np.clip(epochs * rows.count / default_batch_size(rows), 4000, most))
-    return int(np.clip(rows.count * rows.columns / 10, 1000, 2000 if rows.columns == 1 else 3000))
+def default_updates(rows: int, columns: int, sparse: bool) -> int:
+    """The length of training: a tenth of the entries, of wide rows 60 epochs, of sparse ones 110; within bounds."""
+    if columns >= WIDE:
+        epochs, most = (110, 16_000) if sparse else (60, 8000)
+        return int(np.clip(epochs * rows / default_batch_size(columns), 4000, most))
+    return int(np.clip(rows * columns / 10, 1000, 2000 if columns == 1 else 3000))
 
 
 def as_seed(random_state: Any) -> int:
@@ -493,4 +555,4 @@ def as_seed(random_state: Any) -> int:
         return int(random_state.integers(2**31))
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    return int(validation().check_random_state(random_state).randint(2**31 - 1))

@@ -1,16 +1,24 @@
-"""The sampler's loop: a generator of steps, equal states evaluated once, rows in fixed blocks with one seed each."""
+"""The sampler's loop: a generator of steps from the prior or from a given state, equal states evaluated once."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from countjump.bags import Bags
-from countjump.processes.base import Denoise, Prediction, Process, State, Step, distinct_rows
+from countjump.blocks.base import Step
+from countjump.denoiser import condition_key
+from countjump.laws import Indexed, Streams
+from countjump.processes.base import Denoise, Process
+from countjump.states import distinct
+
+ALIKE = 0.9
+"""The share of distinct states from which on all are evaluated."""
 
 
 def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
@@ -24,38 +32,46 @@ def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
     return torch.Generator(device=device).manual_seed(int(state >> np.uint64(1)))
 
 
-def once(denoise: Denoise) -> Denoise:
-    """A denoiser for one common time that evaluates equal states once."""
-
-    def evaluate(z: State, times: Tensor, index: Tensor) -> Prediction:
-        first, kind = distinct_rows(z)
-        if len(first) > 0.9 * len(z):
-            return denoise(z, times, index)
-        some = z.rows(first) if isinstance(z, Bags) else z[first]
-        return denoise(some, times, index[first]).rows(kind)
-
-    return evaluate
-
-
 @torch.no_grad()
-def chain(process: Process, denoise: Denoise, rows: int, times: Tensor, generator: torch.Generator) -> Iterator[Step]:
-    """The steps of a chain down the given times; the last one is at time 0, with the step before it as prediction."""
-    evaluate = once(denoise) if process.discrete else denoise
-    z = process.prior(rows, generator)
+def chain(
+    process: Process,
+    denoise: Denoise,
+    z: Any,
+    times: Tensor,
+    streams: Streams,
+    condition: Tensor | None = None,
+) -> Iterator[Step]:
+    """The steps of a chain from the state z at the first of the ``times`` down to the last.
+
+    A step holds what was predicted there; the last one holds the step before it.
+    """
     times = times.to(z.device)
-    index = torch.zeros(rows, dtype=torch.long, device=z.device)
     step = None
     for t, s in itertools.pairwise(times):
-        step = Step(z, evaluate(z, t[None], index), t[None, None])
+        states, some, group = z, condition, None
+        if process.discrete and len(z):
+            first, alike = distinct(condition_key(z, condition))
+            if len(first) <= ALIKE * len(z):
+                states, some, group = z[first], None if condition is None else condition[first], alike
+        prediction = denoise(states, t[None], some)
+        step = Step(z, prediction, t[None], states, group)
         yield step
-        z = process.step(z, step.prediction, step.t, s[None, None], generator)
-    yield Step(z, step, times[-1:, None])
+        law = process.reverse(states, prediction, s[None, None], t[None, None])
+        z = (law if group is None else Indexed(law, group)).sample_streams(streams)
+    yield Step(z, step, times[-1:])
 
 
 @torch.no_grad()
-def sample_block(process: Process, denoise: Denoise, rows: int, times: Tensor, generator: torch.Generator) -> State:
-    """One block of data rows (rows, D), before the domain projects them."""
-    for step in chain(process, denoise, rows, times, generator):
+def sample_rows(
+    process: Process,
+    denoise: Denoise,
+    times: Tensor,
+    streams: Streams,
+    device: torch.device | str = "cpu",
+    condition: Tensor | None = None,
+) -> Any:
+    """Data rows from the prior, as many as the streams have, before they are written as a matrix."""
+    z = process.prior(len(streams) * streams.rows, streams, device)
+    for step in chain(process, denoise, z, times, streams, condition):
         last = step
-    evaluate = once(denoise) if process.discrete else denoise
-    return process.finish(last.z, last.prediction, evaluate, generator)
+    return process.finish(last.z, last.prediction, partial(denoise, condition=condition), streams)

@@ -13,7 +13,6 @@ from functools import cached_property
 
 import numpy as np
 import torch
-from scipy.optimize import brentq
 from torch import Tensor
 
 
@@ -33,30 +32,34 @@ class Schedule(ABC):
         t = t.double()
         return torch.where(t >= 1, 0.0, self.interior(t))
 
-    def kept(self, s: Tensor, t: Tensor) -> Tensor:
-        """The share of the missing count that is back by s < t: p = (α_s − α_t)/(1 − α_t)."""
+    def reveal(self, s: Tensor, t: Tensor) -> Tensor:
+        """The fraction of the missing count that is back by s < t: p = (α_s − α_t)/(1 − α_t)."""
         alpha_s, alpha_t = self.alpha(s), self.alpha(t)
         return (alpha_s - alpha_t) / (1 - alpha_t)
 
-    def strew(self, count: int, last: float | None, generator: torch.Generator) -> Tensor:
-        """Times to train on: the first at 1, where every chain starts, the others evenly strewn over [0, last]."""
-        device = generator.device
-        jitter = torch.rand(count - 1, dtype=torch.float64, device=device, generator=generator)
-        inside = (torch.arange(count - 1, device=device) + jitter) / (count - 1)
-        return torch.cat([torch.ones(1, dtype=torch.float64, device=device), inside * (last or 1.0)])
+    def stratified_times(self, count: int, t_max: float | None, generator: torch.Generator) -> Tensor:
+        """Times to train on: the first at 1, where every chain starts, the others one in each stretch of [0, t_max]."""
+        first = torch.ones(1, dtype=torch.float64, device=generator.device)
+        return torch.cat([first, even_times(count - 1, generator) * (t_max or 1.0)])
 
-    def grid(self, steps: int, last: float | None = None) -> Tensor:
-        """The times 1 = t_0 > t_1 > … > t_steps = 0 of a chain: even steps of t, or from 1 to ``last`` and then even ones.
+    def grid(self, steps: int, t_max: float | None = None) -> Tensor:
+        """The times 1 = t_0 > t_1 > … > t_steps = 0 of a chain: even steps of t, or from 1 to ``t_max`` and then even ones.
 
-        >>> Cosine().grid(4), Cosine().grid(3, last=0.8)
+        >>> Cosine().grid(4), Cosine().grid(3, t_max=0.8)
         (tensor([1.0000, 0.7500, 0.5000, 0.2500, 0.0000], dtype=torch.float64),
          tensor([1.0000, 0.8000, 0.4000, 0.0000], dtype=torch.float64))
         """
         if steps < 1:
             raise ValueError(f"steps must be at least 1, got {steps}")
-        if last is None or steps == 1:
+        if t_max is None or steps == 1:
             return torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-        return torch.cat([torch.ones(1, dtype=torch.float64), torch.linspace(last, 0, steps, dtype=torch.float64)])
+        return torch.cat([torch.ones(1, dtype=torch.float64), torch.linspace(t_max, 0, steps, dtype=torch.float64)])
+
+
+def even_times(count: int, generator: torch.Generator) -> Tensor:
+    """Random times, one in each of ``count`` even stretches of [0, 1)."""
+    jitter = torch.rand(count, dtype=torch.float64, device=generator.device, generator=generator)
+    return (torch.arange(count, device=generator.device) + jitter) / count
 
 
 @dataclass(frozen=True)
@@ -91,20 +94,18 @@ class LinearBeta(Schedule):
         ValueError: no linear-beta schedule ends at a log-SNR of -12 with scale 1e-07: ...
         """
         if not (0 < beta_first < 1) or timesteps < 2 or not (0 < scale < math.inf):
-            raise ValueError(
-                f"linear-beta needs 0 < beta_first < 1, timesteps >= 2 and a positive scale, "
-                f"got {beta_first}, {timesteps}, {scale:g}"
-            )
+            needs = "0 < beta_first < 1, timesteps >= 2 and a positive scale"
+            raise ValueError(f"linear-beta needs {needs}, got {beta_first}, {timesteps}, {scale:g}")
 
         def excess(beta_last: float) -> float:
             return math.log(scale) + float(cls(beta_first, beta_last, timesteps)._log_alpha[-1]) - log_snr
 
         if not excess(beta_first) > 0 > excess(1 - 1e-12):
             change = "raise lam" if excess(beta_first) <= 0 else "use more timesteps"
-            raise ValueError(
-                f"no linear-beta schedule ends at a log-SNR of {log_snr:g} with scale {scale:g}: "
-                f"{change}, change log_snr, or use schedule='cosine'"
-            )
+            none = f"no linear-beta schedule ends at a log-SNR of {log_snr:g} with scale {scale:g}"
+            raise ValueError(f"{none}: {change}, change log_snr, or use schedule='cosine'")
+        from scipy.optimize import brentq  # here, as it takes long to import
+
         return cls(beta_first, float(brentq(excess, beta_first, 1 - 1e-12, xtol=1e-15)), timesteps)
 
     @cached_property
@@ -113,14 +114,12 @@ class LinearBeta(Schedule):
         return np.concatenate([[0.0], np.cumsum(np.log1p(-beta)) / 2])
 
     def interior(self, t: Tensor) -> Tensor:
-        """ln α interpolated between the paper's steps."""
         table = torch.as_tensor(self._log_alpha, device=t.device)
         place = (t.double() * self.timesteps).clamp(0, self.timesteps)
         below = place.long().clamp(max=self.timesteps - 1)
         return torch.lerp(table[below], table[below + 1], place - below).exp()
 
     def time(self, alpha: float) -> float:
-        """Where the interpolated ln α crosses ln ``alpha``."""
         steps = np.arange(self.timesteps + 1) / self.timesteps
         return float(np.interp(-math.log(alpha), -self._log_alpha, steps))
 
@@ -134,11 +133,9 @@ class Cosine(Schedule):
     """
 
     def interior(self, t: Tensor) -> Tensor:
-        """cos²(πt/2)."""
         return torch.cos(t.double() * (math.pi / 2)) ** 2
 
     def time(self, alpha: float) -> float:
-        """2/π · arccos √α."""
         return 2 / math.pi * math.acos(math.sqrt(alpha))
 
 
@@ -157,9 +154,7 @@ class Geometric(Schedule):
             raise ValueError(f"Geometric needs 0 < last < 1, got {self.last}")
 
     def interior(self, t: Tensor) -> Tensor:
-        """last^t."""
         return torch.exp(t.double() * math.log(self.last))
 
     def time(self, alpha: float) -> float:
-        """ln α / ln last."""
         return min(1.0, math.log(alpha) / math.log(self.last))

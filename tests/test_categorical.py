@@ -9,19 +9,20 @@ import torch
 from goodness import LEVEL, generator, grid, pearson
 from torch import Tensor
 
-from countjump.laws import Product
-from countjump.likelihood import categorical_bound
+from countjump.laws import Indexed, Product, Streams
+from countjump.likelihood import lower_bound
 from countjump.processes.base import Denoise
 from countjump.processes.categorical import (
     TRANSITIONS,
     Categorical,
     CategoricalDiffusion,
     DiscreteGaussian,
-    StateHead,
+    StateBlock,
+    States,
     Transition,
     Uniform,
 )
-from countjump.sampling import once, sample_block
+from countjump.sampling import sample_rows
 from countjump.schedules import Cosine
 
 K = 6
@@ -40,6 +41,11 @@ def times(t: float, rows: int = 1) -> Tensor:
 def matrix(transition: Transition, alpha: float) -> Tensor:
     """Q(z, ·) for every z."""
     return transition.reach(torch.arange(transition.states), d(alpha))
+
+
+def masses(law: States) -> Tensor:
+    """P(k) of the one column of the one row, for every k."""
+    return law[torch.zeros(K, dtype=torch.long)].log_prob(STATES[:, None]).exp()
 
 
 @pytest.fixture(params=sorted(TRANSITIONS))
@@ -142,14 +148,14 @@ def test_posterior_is_bayes_rule(process: CategoricalDiffusion, s: float, t: flo
     for x, z in [(1, 4), (0, 0), (5, 2)]:
         joint = from_x[x] * onward[:, z]
         posterior = process.posterior(d(z)[None], d(x)[None], times(s), times(t))
-        assert torch.allclose(posterior.entries.logits.softmax(-1)[0, 0], joint / joint.sum())
+        assert torch.allclose(masses(posterior), joint / joint.sum())
 
 
 @pytest.mark.parametrize(("s", "t"), [(0.2, 0.6), (0.5, 1.0)])
 def test_there_and_back(process: CategoricalDiffusion, s: float, t: float) -> None:
     rows, rng = 20_000, generator(1)
     x = torch.ones(rows, 1, dtype=torch.float64)
-    z_t = process.corrupt(x, times(t, rows), rng)
+    z_t = process.marginal(x, times(t, rows)).sample(rng)
     z_s = process.posterior(z_t, x, times(s, rows), times(t, rows)).sample(rng)
     law = process.marginal(d(1)[None].expand(K, 1), times(s, K))
     assert pearson(z_s, STATES[:, None], law.log_prob(STATES[:, None])) > LEVEL
@@ -158,14 +164,14 @@ def test_there_and_back(process: CategoricalDiffusion, s: float, t: float) -> No
 @pytest.mark.parametrize(("s", "t"), TIMES)
 def test_backward_mixes_posteriors_by_the_belief(process: CategoricalDiffusion, s: float, t: float) -> None:
     z, weights = 4, torch.rand(K, dtype=torch.float64, generator=generator())
-    prediction = Product(Categorical(weights.log()[None, None]))
+    prediction = Categorical(weights.log()[None, None])
     from_x, onward = brute(process, s, t)
     belief = weights * (from_x @ onward)[:, z]
     belief /= belief.sum()
     posteriors = from_x * onward[:, z]
     expected = belief @ (posteriors / posteriors.sum(-1, keepdim=True))
-    law = process.backward(d(z)[None], prediction, times(s), times(t))
-    assert torch.allclose(law.entries.logits.softmax(-1)[0, 0], expected)
+    law = process.reverse(d(z)[None], prediction, times(s), times(t))
+    assert torch.allclose(masses(law), expected)
     if s == 0:
         losses = [process.loss(d(x)[None], d(z)[None], times(t), prediction, generator()) for x in range(K)]
         assert torch.allclose(torch.cat(losses), -belief.log())
@@ -173,33 +179,24 @@ def test_backward_mixes_posteriors_by_the_belief(process: CategoricalDiffusion, 
 
 def test_loss_bounds_the_divergence_of_every_step(process: CategoricalDiffusion) -> None:
     z, x, t = d(4)[None], d(1)[None], times(0.6)
-    prediction = Product(Categorical(torch.randn(1, 1, K, dtype=torch.float64, generator=generator())))
+    prediction = Categorical(torch.randn(1, 1, K, dtype=torch.float64, generator=generator()))
     loss = float(process.loss(x, z, t, prediction, generator()))
     for s in (0.0, 0.2, 0.59):
-        q = process.posterior(z, x, times(s), t).entries.logits.log_softmax(-1)
-        p = process.backward(z, prediction, times(s), t).entries.logits.log_softmax(-1)
-        assert float(torch.nansum(q.exp() * (q - p))) <= loss + 1e-9
+        q, p = process.posterior(z, x, times(s), t), process.reverse(z, prediction, times(s), t)
+        divergence = float(torch.nansum(masses(q) * (masses(q) / masses(p)).log()))
+        assert float(q.kl(p)) == pytest.approx(divergence)
+        assert divergence <= loss + 1e-9
 
 
 @pytest.mark.parametrize("steps", [1, 3, 20])
 def test_a_known_column_comes_back(process: CategoricalDiffusion, steps: int) -> None:
     frequency = d(0.5, 0.0, 0.1, 0.1, 0.05, 0.25)
 
-    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
-        return Product(Categorical(frequency.log().expand(len(z), 1, K)))
+    def denoise(z: Tensor, t: Tensor, condition: Tensor | None = None) -> Categorical:
+        return Categorical(frequency.log().expand(len(z), 1, K))
 
-    x = sample_block(process, denoise, 20_000, process.grid(steps), generator(2))
+    x = sample_rows(process, denoise, process.grid(steps), Streams([generator(2)], 20_000))
     assert pearson(x, STATES[:, None], frequency.log()) > LEVEL
-
-
-def test_sampling_in_pieces_has_the_same_law(process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = 5_000
-    z = torch.full((rows, 1), 2.0, dtype=torch.float64)
-    prediction = Product(Categorical(torch.zeros(rows, 1, K, dtype=torch.float64)))
-    law = process.backward(z[:K], prediction.rows(torch.arange(K)), times(0.3, K), times(0.8, K))
-    monkeypatch.setattr("countjump.processes.categorical.ENTRIES", 700 * K)
-    drawn = process.step(z, prediction, times(0.8, rows), times(0.3, rows), generator(3))
-    assert pearson(drawn, STATES[:, None], law.log_prob(STATES[:, None])) > LEVEL
 
 
 @pytest.mark.parametrize("entries", [10**6, 2 * K])
@@ -207,52 +204,63 @@ def test_rows_alike_draw_from_one_table_what_they_draw_alone(
     process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch, entries: int
 ) -> None:
     monkeypatch.setattr("countjump.processes.categorical.ENTRIES", entries)
-    logits = torch.randn(4, 1, K, generator=generator())
-    kind = torch.randint(3, (1000,), generator=generator(1))
-    shared = Product(Categorical(logits)).rows(kind)
-    apart = Product(Categorical(logits[kind]))
-    for z in (kind[:, None].double(), torch.randint(K, (1000, 1), generator=generator(2)).double()):
-        args = times(0.8, 1000), times(0.3, 1000)
-        first, second = (process.step(z, prediction, *args, generator(3)) for prediction in (shared, apart))
-        assert torch.equal(first, second)
-        assert torch.equal(first, process.backward(z, apart, *reversed(args)).sample(generator(3)))
+    logits, z = torch.randn(4, 1, K, generator=generator()), d(0, 3, 3, 5)[:, None]
+    group = torch.randint(4, (1000,), generator=generator(1))
+    shared = Indexed(process.reverse(z, Categorical(logits), times(0.3), times(0.8)), group)
+    apart = process.reverse(z[group], Categorical(logits[group]), times(0.3), times(0.8))
+    assert torch.equal(shared.sample(generator(3)), apart.sample(generator(3)))
+    value = torch.randint(K, (1000, 1), generator=generator(2)).double()
+    torch.testing.assert_close(shared.log_prob(value), apart.log_prob(value))
+    torch.testing.assert_close(shared.mean, apart.mean)
 
 
-def test_rows_of_a_law_are_not_copied() -> None:
-    law = Categorical(torch.randn(4, 2, K, generator=generator()))
-    index = torch.tensor([3, 0, 3, 1, 2])
-    rows, again = law.rows(index), law.rows(index).rows(torch.tensor([2, 1]))
-    assert rows.logits is law.logits
-    assert torch.equal(rows.each, law.logits[index])
-    assert torch.equal(rows.mean, law.mean[index])
-    assert torch.equal(again.each, law.logits[[3, 0]])
-    assert torch.equal(Categorical(law.logits[:1]).rows(index).each, law.logits[:1].expand(5, 2, K))
+def test_sampling_in_pieces_is_the_same(process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = 5_000
+    z, prediction = torch.full((rows, 1), 2.0).double(), Categorical(torch.zeros(rows, 1, K).double())
+
+    def law() -> States:
+        return process.reverse(z, prediction, times(0.3, rows), times(0.8, rows))
+
+    whole, mean = law().sample(generator(3)), law().mean
+    assert pearson(whole, STATES[:, None], law()[torch.arange(K)].log_prob(STATES[:, None])) > LEVEL
+    monkeypatch.setattr("countjump.processes.categorical.ENTRIES", 700 * K)
+    assert torch.equal(law().sample(generator(3)), whole)
+    torch.testing.assert_close(law().mean, mean)
+    torch.testing.assert_close(law().kl(law()[torch.arange(rows)]), torch.zeros(rows).double())
 
 
-def test_corrupt_draws_from_the_marginal(process: CategoricalDiffusion) -> None:
+def test_draws_follow_the_weights(process: CategoricalDiffusion) -> None:
+    """The binary search in the cumulative weights, at heights that lie in each of them."""
+    law = process.marginal(STATES[:, None], times(0.5))
+    cumulative = torch.stack([masses(law[[row]]) for row in range(K)]).cumsum(-1)
+    for height in (0.0, 0.1, 0.5, 0.99):
+        expected = (cumulative <= height).sum(-1).double()
+        assert torch.equal(law.at(torch.arange(K), torch.full((K, 1), height).double())[:, 0], expected)
+
+
+def test_at_the_start_nothing_has_moved(process: CategoricalDiffusion) -> None:
     x, t = STATES.repeat(500)[:, None], torch.rand(500 * K, 1, dtype=torch.float64, generator=generator())
-    assert torch.equal(process.corrupt(x, t, generator(1)), process.marginal(x, t).sample(generator(1)))
-    assert torch.equal(process.corrupt(x, 0 * t, generator()), x)
+    assert torch.equal(process.marginal(x, 0 * t).sample(generator()), x)
 
 
 def bounds(process: CategoricalDiffusion, denoise: Denoise, x: Tensor, steps: int, draws: int) -> Tensor:
     """Draws of the bound (len(x), draws)."""
     many = x.repeat_interleave(draws, 0)
-    return categorical_bound(process, once(denoise), many, process.grid(steps), generator(steps)).reshape(-1, draws)
+    return lower_bound(process, denoise, many, process.grid(steps), list(range(len(many)))).reshape(-1, draws)
 
 
 @pytest.mark.parametrize("steps", [1, 3, 20])
 def test_the_bound_of_an_exact_belief_is_the_probability(process: CategoricalDiffusion, steps: int) -> None:
     frequency = d(0.5, 0.0, 0.1, 0.1, 0.05, 0.25)
 
-    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
-        return Product(Categorical(frequency.log().expand(len(z), 1, K)))
+    def denoise(z: Tensor, t: Tensor, condition: Tensor | None = None) -> Categorical:
+        return Categorical(frequency.log().expand(len(z), 1, K))
 
-    drawn = bounds(process, denoise, STATES[:, None], steps, 4000)
+    drawn = bounds(process, denoise, STATES[:, None], steps, 1000)
     possible = frequency > 0
     assert (drawn[~possible] == -math.inf).all()
     error = drawn.mean(1) - frequency.log()
-    assert (error.abs() < 4 * drawn.std(1) / 4000**0.5 + 1e-9)[possible].all()
+    assert (error.abs() < 4 * drawn.std(1) / 1000**0.5 + 1e-9)[possible].all()
     assert (drawn <= 1e-9).all()
 
 
@@ -261,52 +269,51 @@ def test_the_bound_of_columns_apart_rises_to_the_truth_with_the_steps(transition
     process = CategoricalDiffusion(2, transition, Cosine())
     frequency = d(0.1, 0.3, 0.05, 0.25, 0.2, 0.1)
 
-    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
-        reach = transition.reach(z, process.schedule.alpha(at)[index][:, None, None])
+    def denoise(z: Tensor, t: Tensor, condition: Tensor | None = None) -> Categorical:
+        reach = transition.reach(z, process.schedule.alpha(t)[:, None, None])
         weights = frequency * reach.flip(1)  # what the other column says
-        return Product(Categorical(weights.log()))
+        return Categorical(weights.log())
 
     gaps = []
-    for steps in (1, 4, 16, 64):
-        drawn = bounds(process, denoise, grid(K, K), steps, 500).mean(1).reshape(K, K)
+    for steps in (1, 4, 16):
+        drawn = bounds(process, denoise, grid(K, K), steps, 300).mean(1).reshape(K, K)
         assert float(drawn.exp().sum()) <= 1.01
         gaps.append(float((frequency * (frequency.log() - drawn.diagonal())).sum()))
     assert gaps[0] == pytest.approx(-float((frequency * frequency.log()).sum()))
     assert all(0 < after < 0.7 * before for before, after in itertools.pairwise(gaps))
 
 
-def test_scoring_in_pieces_has_the_same_law(process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch) -> None:
-    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Product:
-        return Product(Categorical(STATES.expand(len(z), 1, K)))
+def test_scoring_in_pieces_is_the_same(process: CategoricalDiffusion, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denoise(z: Tensor, t: Tensor, condition: Tensor | None = None) -> Categorical:
+        return Categorical(STATES.expand(len(z), 1, K))
 
-    whole = bounds(process, denoise, STATES[:, None], 5, 1000)
-    monkeypatch.setattr("countjump.processes.categorical.ENTRIES", 700 * K)
-    pieces = bounds(process, denoise, STATES[:, None], 5, 1000)
-    assert ((whole.mean(1) - pieces.mean(1)).abs() < 5 * whole.std(1) / 500**0.5).all()
+    whole = bounds(process, denoise, STATES[:, None], 5, 200)
+    monkeypatch.setattr("countjump.processes.categorical.ENTRIES", 70 * K)
+    torch.testing.assert_close(bounds(process, denoise, STATES[:, None], 5, 200), whole)
 
 
 def test_same_generator_same_draw(process: CategoricalDiffusion) -> None:
     def draw() -> Tensor:
-        return process.corrupt(torch.ones(50, 1, dtype=torch.float64), times(0.5, 50), generator(4))
+        return process.marginal(torch.ones(50, 1, dtype=torch.float64), times(0.5, 50)).sample(generator(4))
 
     assert torch.equal(draw(), draw())
 
 
-def test_head_starts_at_the_frequencies() -> None:
+def test_block_starts_at_the_frequencies() -> None:
     frequency = d(0.2, 0.5, 0.3)
-    head = StateHead(torch.stack([frequency, frequency.flip(0)]).log())
+    block = StateBlock(torch.stack([frequency, frequency.flip(0)]).log())
     z = d(0, 2)[None]
-    features = head.features(z, d(0.5)[None])
+    features = block.features(z, d(0.5)[None])
     assert features.tolist() == [[1, 0, 0, 0, 0, 1, -1, 1]]
-    assert features.shape[1] == head.inputs
-    law = head(torch.zeros(1, head.outputs), z, d(0.5)[None])
-    assert torch.allclose(law.entries.logits.softmax(-1)[0, 1].double(), frequency.flip(0))
+    assert features.shape[1] == block.inputs
+    law = block.belief(torch.zeros(1, block.outputs), z, d(0.5)[None])
+    assert torch.allclose(law.logits.softmax(-1)[0, 1].double(), frequency.flip(0))
 
 
 def test_gradients_are_finite_everywhere(process: CategoricalDiffusion) -> None:
     logits = torch.zeros(3, 1, K, requires_grad=True)
     t = d(0.0, 1e-6, 1.0)[:, None]
     x = d(0, 3, 5)[:, None]
-    z = process.corrupt(x, t, generator(5))
-    process.loss(x, z, t, Product(Categorical(logits)), generator()).sum().backward()
+    z = process.marginal(x, t).sample(generator(5))
+    process.loss(x, z, t, Categorical(logits), generator()).sum().backward()
     assert logits.grad.isfinite().all()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from countjump import JumpModel, __version__
+from countjump import JumpModel, __version__, cli, domains, experiments
 from countjump.cli import main
 from countjump.data import as_matrix, read_matrix, write_matrix
 
@@ -412,3 +412,9 @@ def test_samples_that_cannot_be(model, tmp_path, capsys):
     assert not out.exists()
     assert run(capsys, "sample", model, "--rows", 0, "--out", out)[0] == 0
     assert np.load(out)["X"].shape == (0, 3)
+
+
+def test_the_names_that_help_knows_are_those_that_are_there():
+    assert tuple(domains.DOMAINS) == cli.DOMAINS
+    assert tuple(sorted(experiments.EXPERIMENTS)) == cli.EXPERIMENTS
+    assert set(cli.PARAMETERS) <= set(JumpModel().get_params())

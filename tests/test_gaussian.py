@@ -8,9 +8,9 @@ import torch
 from goodness import LEVEL, generator
 from torch import Tensor
 
-from countjump.laws import Product
-from countjump.processes.gaussian import AMPLITUDES, FIRST, GaussianDiffusion, MeanHead, Normal
-from countjump.sampling import sample_block
+from countjump.laws import Product, Streams
+from countjump.processes.gaussian import AMPLITUDES, FIRST, GaussianDiffusion, MeanBlock, Normal
+from countjump.sampling import sample_rows
 
 WIDE = torch.tensor([100.0])
 
@@ -70,7 +70,7 @@ def test_posterior_is_bayes_rule(process: GaussianDiffusion, s: float, t: float)
 def test_there_and_back(process: GaussianDiffusion, s: float, t: float) -> None:
     rows, rng = 20_000, generator(1)
     x = torch.full((rows, 1), 1.3, dtype=torch.float64)
-    z_t = process.corrupt(x, times(t, rows), rng)
+    z_t = process.marginal(x, times(t, rows)).sample(rng)
     z_s = process.posterior(z_t, x, times(s, rows), times(t, rows)).sample(rng)
     alpha = float(process.schedule.alpha(times(s)))
     law = scipy.stats.norm(1.3 * alpha, math.sqrt(1 - alpha**2))
@@ -79,51 +79,54 @@ def test_there_and_back(process: GaussianDiffusion, s: float, t: float) -> None:
 
 def test_the_end_is_the_prediction(process: GaussianDiffusion) -> None:
     x, z = d(1.7, -0.2)[:, None], d(5.0, 0.1)[:, None]
-    assert torch.equal(process.step(z, x, times(0.02, 2), times(0.0, 2), generator()), x)
-    assert torch.equal(process.corrupt(x, times(0.0, 2), generator()), x)
+    assert torch.equal(process.reverse(z, x, times(0.0, 2), times(0.02, 2)).sample(generator()), x)
+    assert torch.equal(process.marginal(x, times(0.0, 2)).sample(generator()), x)
 
 
 def test_predictions_are_clipped_to_the_data() -> None:
     process = GaussianDiffusion(d(-0.5), d(2.0), AMPLITUDES["cosine"])
-    end = process.step(d(0.0, 0.0)[:, None], d(-3.0, 7.0)[:, None], times(0.1, 2), times(0.0, 2), generator())
+    law = process.reverse(d(0.0, 0.0)[:, None], d(-3.0, 7.0)[:, None], times(0.0, 2), times(0.1, 2))
+    end = law.sample(generator())
     assert end[:, 0].tolist() == [-0.5, 2.0]
 
 
 def test_the_start_is_the_prior(process: GaussianDiffusion) -> None:
     law = process.marginal(d(3.0)[None], times(1.0)).entries
     assert (float(law.mean), float(law.scale)) == (0.0, 1.0)
-    z = process.prior(10_000, generator())
+    z = process.prior(10_000, Streams([generator()], 10_000), "cpu")
     assert scipy.stats.kstest(z[:, 0].numpy(), "norm").pvalue > LEVEL
 
 
 def test_loss_is_the_error_of_the_noise(process: GaussianDiffusion) -> None:
-    head, t = MeanHead(2), times(0.3, 4)
+    block, t = MeanBlock(2), times(0.3, 4)
     alpha = process.schedule.alpha(t)
     sigma = (1 - alpha**2).sqrt()
     x, noise, v = (torch.randn(4, 2, dtype=torch.float64, generator=generator(i)) for i in range(3))
     z = alpha * x + sigma * noise
     expected = ((noise - (sigma * z + alpha * v)) ** 2).mean(-1)
-    assert torch.allclose(process.loss(x, z, t, head(v, z, alpha), generator()), expected)
+    assert torch.allclose(process.loss(x, z, t, block.belief(v, z, alpha), generator()), expected)
 
 
 def test_a_silent_network_is_the_best_linear_denoiser(process: GaussianDiffusion) -> None:
     rng, t = generator(2), times(0.4, 200_000)
     x = torch.distributions.Exponential(1.0).icdf(torch.rand(200_000, 1, generator=rng, dtype=torch.float64)) - 1
-    z = process.corrupt(x, t, rng)
+    z = process.marginal(x, t).sample(rng)
     alpha = process.schedule.alpha(t)
     fitted = (x * z).mean() / (z * z).mean()
-    assert torch.allclose(MeanHead(1)(torch.zeros_like(z), z, alpha), fitted * z, atol=0.02 * float(z.abs().max()))
+    assert torch.allclose(
+        MeanBlock(1).belief(torch.zeros_like(z), z, alpha), fitted * z, atol=0.02 * float(z.abs().max())
+    )
 
 
 @pytest.mark.parametrize("variance", [0.2, 1.0])
 def test_a_known_column_comes_back(process: GaussianDiffusion, variance: float) -> None:
     mean = 0.7
 
-    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Tensor:
-        alpha = process.schedule.alpha(at)[index][:, None]
+    def denoise(z: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
+        alpha = process.schedule.alpha(t)[:, None]
         return mean + variance * alpha * (z - alpha * mean) / (alpha**2 * variance + 1 - alpha**2)
 
-    x = sample_block(process, denoise, 20_000, process.grid(200), generator(3))[:, 0]
+    x = sample_rows(process, denoise, process.grid(200), Streams([generator(3)], 20_000))[:, 0]
     assert float(x.mean()) == pytest.approx(mean, abs=5 * math.sqrt(variance / 20_000))
     # The mean of x_0 stands for x_0: the variance falls short by a share that falls with the steps.
     assert 0.9 * variance < float(x.var()) < 1.04 * variance
@@ -131,7 +134,7 @@ def test_a_known_column_comes_back(process: GaussianDiffusion, variance: float) 
 
 def test_same_generator_same_draw(process: GaussianDiffusion) -> None:
     def draw() -> Tensor:
-        return sample_block(process, lambda z, at, index: z / 2, 8, process.grid(5), generator(4))
+        return sample_rows(process, lambda z, t, condition=None: z / 2, process.grid(5), Streams([generator(4)], 8))
 
     assert torch.equal(draw(), draw())
 

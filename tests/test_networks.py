@@ -3,54 +3,71 @@ import torch
 from countjump.networks import MLP
 
 
-def test_time_is_computed_once_per_distinct_time_and_gathered():
+def network(inputs: int = 3) -> MLP:
     torch.manual_seed(0)
-    network = MLP(3, 2, width=16)
-    nn_init = torch.nn.init.normal_(network.output.weight)
-    assert nn_init.std() > 0
-    features, times = torch.randn(6, 3), torch.tensor([0.1, 0.8])
-    index = torch.tensor([0, 1, 0, 1, 1, 0])
-    calls = []
-    network.embedding.register_forward_hook(lambda module, inputs, output: calls.append(len(output)))
-    together = network(features, times, index)
+    made = MLP(inputs, 2, width=16)
+    torch.nn.init.normal_(made.output.weight)
+    return made
+
+
+def test_a_time_is_embedded_once_however_many_rows_have_it():
+    some, calls = network(), []
+    features, t = torch.randn(6, 3), torch.tensor([0.1, 0.8, 0.1, 0.8, 0.8, 0.1])
+    some.embedding.layers.register_forward_hook(lambda module, inputs, output: calls.append(len(output)))
+    together = some(features, t)
     assert calls == [2]
-    apart = torch.cat(
-        [network(features[i : i + 1], times[index[i] : index[i] + 1], torch.zeros(1).long()) for i in range(6)]
-    )
+    apart = torch.cat([some(features[i : i + 1], t[i : i + 1]) for i in range(6)])
     torch.testing.assert_close(together, apart)
 
 
+def test_one_time_for_all_rows_is_that_time_for_each():
+    some, features = network(), torch.randn(6, 3)
+    torch.testing.assert_close(some(features, torch.tensor([0.3])), some(features, torch.full((6,), 0.3)))
+    assert (some(features, torch.tensor([0.3])) != some(features, torch.tensor([0.4]))).any()
+
+
 def test_every_block_has_a_projection_of_its_own():
-    network, seen = MLP(3, 2, width=16), []
-    for block in network.blocks:
+    some, seen = network(), []
+    for block in some.blocks:
         block.register_forward_pre_hook(lambda module, inputs: seen.append(inputs[1]))
-    times, index = torch.tensor([0.1, 0.8]), torch.tensor([0, 1, 0, 1])
-    network(torch.randn(4, 3), times, index)
-    projected = network.time(torch.nn.functional.leaky_relu(network.embedding(times), 0.01))[index]
+    t = torch.tensor([0.1, 0.8, 0.1, 0.8])
+    some(torch.randn(4, 3), t)
+    embedding, index = some.embedding(t)
+    projected = some.time(torch.nn.functional.leaky_relu(embedding, 0.01))[index]
     torch.testing.assert_close(torch.cat(seen, 1), projected)
     assert projected.shape == (4, 3 * 16)
+
+
+def test_a_condition_is_added_to_the_time_embedding():
+    some, features = network(), torch.randn(4, 3)
+    none, other = torch.zeros(4, 16), torch.randn(4, 16)
+    for t in (torch.tensor([0.1, 0.8, 0.1, 0.8]), torch.tensor([0.3])):
+        torch.testing.assert_close(some(features, t, none), some(features, t))
+        given = some(features, t, other)
+        assert not torch.allclose(given, some(features, t))
+        apart = [some(features[i : i + 1], t[i : i + 1] if len(t) > 1 else t, other[i : i + 1]) for i in range(4)]
+        torch.testing.assert_close(given, torch.cat(apart))
 
 
 def test_the_sparse_first_layer_is_the_dense_one():
     torch.manual_seed(0)
     sparse = MLP(50, 2, width=16, sparse=True)
+    torch.nn.init.normal_(sparse.output.weight)
     dense = MLP(50, 2, width=16)
     dense.load_state_dict(sparse.state_dict())
-    torch.nn.init.normal_(sparse.output.weight)
-    dense.output.load_state_dict(sparse.output.state_dict())
     features = torch.randn(8, 50) * (torch.rand(8, 50) < 0.1)
     features[3] = 0
-    arguments = (torch.tensor([0.5]), torch.zeros(8, dtype=torch.long))
-    for network in (sparse, dense):
-        network(features, *arguments).square().sum().backward()
-    torch.testing.assert_close(sparse(features, *arguments), dense(features, *arguments))
+    t = torch.tensor([0.5])
+    for each in (sparse, dense):
+        each(features, t).square().sum().backward()
+    torch.testing.assert_close(sparse(features, t), dense(features, t))
     torch.testing.assert_close(sparse.input.weight.grad, dense.input.weight.grad)
 
 
 def test_three_blocks_of_two_layers_and_a_time_projection():
-    network = MLP(3, 2, width=16)
-    assert len(network.blocks) == 3
-    for block in network.blocks:
+    some = network()
+    assert len(some.blocks) == 3
+    for block in some.blocks:
         kinds = sorted(type(module).__name__ for module in block.children())
         assert kinds == ["LayerNorm", "Linear", "Linear"]
-    assert network.time.weight.shape == (3 * 16, 16)
+    assert some.time.weight.shape == (3 * 16, 16)

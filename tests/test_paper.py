@@ -13,13 +13,14 @@ import torch
 from goodness import LEVEL, generator, grid, pearson
 from torch import Tensor
 
-from countjump.beliefs import Belief, Conjugate, PoissonHead
+from countjump.blocks import Belief, PoissonBlock
+from countjump.blocks.columns import Conjugate
 from countjump.divergences import relative_entropy
 from countjump.domains import Binary, Count, NonNegative, OneHot, Simplex
-from countjump.laws import Binomial, Gamma, NegativeBinomial, Poisson, Product, Shifted, Zero
+from countjump.laws import Binomial, Gamma, NegativeBinomial, Poisson, Product, Shifted, Streams, Zero
 from countjump.oracles import GammaOracle, MeanOracle
-from countjump.processes import Exact, Jump, Randomised, Step
-from countjump.sampling import sample_block
+from countjump.processes import Jump
+from countjump.sampling import sample_rows
 from countjump.schedules import Cosine, LinearBeta
 
 LAM = 4.0
@@ -38,11 +39,11 @@ def alpha(t: float) -> Tensor:
 
 
 def poisson_jump(objective: str = "reweighted", decode: str = "latent") -> Jump:
-    return Jump(Randomised(d(LAM)), None, SCHEDULE, objective, decode)
+    return Jump(PoissonBlock(NonNegative(), d(1.0), d(1.0), d(LAM), decode), SCHEDULE, objective=objective)
 
 
 def binomial_jump(objective: str = "reweighted") -> Jump:
-    return Jump(Exact(1), None, SCHEDULE, objective)
+    return Jump(PoissonBlock(Count(), d(1.0), d(1.0)), SCHEDULE, objective=objective)
 
 
 def times(t: float, rows: int) -> Tensor:
@@ -51,7 +52,7 @@ def times(t: float, rows: int) -> Tensor:
 
 def masses(law: object, support: Tensor = COUNTS) -> Tensor:
     """The masses of a law of one column over a support."""
-    return law.rows(torch.zeros(len(support), dtype=torch.long)).log_prob(support[:, None]).exp()
+    return law[torch.zeros(len(support), dtype=torch.long)].log_prob(support[:, None]).exp()
 
 
 def says(rate: Tensor) -> Belief:
@@ -65,13 +66,13 @@ def test_section_2_1_noise_to_signal_ratio_of_the_randomisation():
     x = d(0.1, 1.0, 50.0)
     for lam in (1.0, 10.0, 100.0):
         law = Poisson(lam * x)
-        drawn = law.rows(torch.arange(3)[:, None].expand(3, 4000).flatten()).sample(generator()).reshape(3, 4000)
+        drawn = law[torch.arange(3)[:, None].expand(3, 4000).flatten()].sample(generator()).reshape(3, 4000)
         torch.testing.assert_close(drawn.std(1) / law.mean, 1 / (lam * x).sqrt(), rtol=0.07, atol=0)
 
 
 def test_section_2_1_randomised_data_is_normal_for_large_lambda():
     lam = 1e6
-    drawn = Poisson(d(lam * X)).rows(torch.zeros(4000, dtype=torch.long)).sample(generator()) / lam
+    drawn = Poisson(d(lam * X))[torch.zeros(4000, dtype=torch.long)].sample(generator()) / lam
     assert scipy.stats.kstest(drawn, "norm", (X, math.sqrt(X / lam))).pvalue > LEVEL
 
 
@@ -115,12 +116,12 @@ def test_section_2_1_domains_are_the_map_g():
 
 
 def test_section_2_1_signal_to_noise_ratio_is_lambda_times_the_mean():
-    x = Gamma(d(2.0), d(0.5)).rows(torch.zeros(50_000, dtype=torch.long)).sample(generator())
+    x = Gamma(d(2.0), d(0.5))[torch.zeros(50_000, dtype=torch.long)].sample(generator())
     for lam, expected in ((10.0, 5.0), (100.0, 50.0)):
         law = Poisson(lam * x)
         variance = law.mean  # of a Poisson
         assert float((law.mean**2 / variance).mean()) == pytest.approx(expected, rel=0.02)
-    drawn = Poisson(d(10 * X)).rows(torch.zeros(20_000, dtype=torch.long)).sample(generator())
+    drawn = Poisson(d(10 * X))[torch.zeros(20_000, dtype=torch.long)].sample(generator())
     assert float(drawn.mean() ** 2 / drawn.var()) == pytest.approx(10 * X, rel=0.05)
 
 
@@ -180,7 +181,7 @@ def test_equation_4_marginal_is_poisson():
         np.testing.assert_allclose(
             masses(poisson_jump().marginal(d([X]), times(t, 1))), expected, rtol=1e-9, atol=1e-15
         )
-    drawn = poisson_jump().corrupt(torch.full((5000, 1), X, dtype=torch.float64), times(0.3, 5000), generator())
+    drawn = poisson_jump().marginal(torch.full((5000, 1), X, dtype=torch.float64), times(0.3, 5000)).sample(generator())
     assert pearson(drawn, COUNTS[:, None], Poisson(LAM * alpha(0.3) * X).log_prob(COUNTS)) > LEVEL
 
 
@@ -201,9 +202,8 @@ def test_equation_5_shifted_poisson_posterior_is_bayes():
 def test_equation_6_decoder_jumps_by_the_posterior_at_the_prediction():
     f, s, t, z = 2.3, 0.4, 0.6, 3.0
     prediction = says(torch.full((6000, 1), float(LAM * (1 - alpha(t)) * f), dtype=torch.float64))
-    drawn = poisson_jump().step(
-        torch.full((6000, 1), z, dtype=torch.float64), prediction, times(t, 6000), times(s, 6000), generator()
-    )
+    z_t = torch.full((6000, 1), z, dtype=torch.float64)
+    drawn = poisson_jump().reverse(z_t, prediction, times(s, 6000), times(t, 6000)).sample(generator())
     support = COUNTS[3:, None]
     by_the_paper = Shifted(d(z), Poisson(LAM * (alpha(s) - alpha(t)) * f)).log_prob(support[:, 0])
     assert pearson(drawn, support, by_the_paper) > LEVEL
@@ -256,17 +256,16 @@ def test_equation_8_is_the_mean_divergence_of_posterior_and_decoder():
 def test_equation_9_is_least_for_the_posterior_of_x_and_the_map_g_comes_near_it():
     """L₋₁ = −E ln p(x_0 given z_0) is minimised by q(x_0 given z_0), which z_0/λ stands in for when λ is large."""
     rows = 20_000
-    x = Gamma(d(2.0), d(3.0)).rows(torch.zeros(rows, dtype=torch.long)).sample(generator())[:, None]
+    x = Gamma(d(2.0), d(3.0))[torch.zeros(rows, dtype=torch.long)].sample(generator())[:, None]
     z = Poisson(LAM * x).sample(generator(1))
-    start = torch.zeros(rows, dtype=torch.long)
-    data = GammaOracle(SCHEDULE, d(LAM), d(2.0), d(3.0))(z, torch.zeros(1), start).data
+    data = GammaOracle(SCHEDULE, d(LAM), d(2.0), d(3.0))(z, torch.zeros(1)).data
     exact = -data.log_prob(x).mean()
     for shape, mean in ((1.3, 1.0), (0.7, 1.0), (1.0, 1.1), (1.0, 0.9)):
         other = Product(Gamma(data.entries.shape * shape, data.entries.scale_mean * mean))
         assert -other.log_prob(x).mean() > exact
     for lam in (1e2, 1e6):
         z = d([lam * X]).round()
-        belief = GammaOracle(SCHEDULE, d(lam), d(2.0), d(3.0))(z, torch.zeros(1), start[:1]).data
+        belief = GammaOracle(SCHEDULE, d(lam), d(2.0), d(3.0))(z, torch.zeros(1)).data
         assert float((belief.mean - z / lam).abs()) < 2 / lam
         assert float(belief.mean / belief.entries.shape.sqrt()) < 2 / math.sqrt(lam)  # its standard deviation
 
@@ -285,7 +284,7 @@ def test_section_2_5_kl_closed_form_matches_monte_carlo():
     s, t, f, z = 0.2, 0.5, 2.3, 4.0
     posterior = Shifted(d(z), Poisson(LAM * (alpha(s) - alpha(t)) * X))
     decoder = Shifted(d(z), Poisson(LAM * (alpha(s) - alpha(t)) * f))
-    drawn = posterior.rows(torch.zeros(50_000, dtype=torch.long)).sample(generator())
+    drawn = posterior[torch.zeros(50_000, dtype=torch.long)].sample(generator())
     terms = posterior.log_prob(drawn) - decoder.log_prob(drawn)
     closed = float(LAM * (alpha(s) - alpha(t)) * relative_entropy(d(X), d(f)))
     assert abs(float(terms.mean()) - closed) < 4 * float(terms.std()) / math.sqrt(len(terms))
@@ -358,10 +357,10 @@ def test_algorithm_1_training_finds_the_posterior_mean():
     optimiser = torch.optim.Adam([table], lr=0.1)
     decay = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, 300)
     for _ in range(300):
-        x = Gamma(d(2.0), d(1.5)).rows(torch.zeros(1000, dtype=torch.long)).sample(draw)[:, None]
+        x = Gamma(d(2.0), d(1.5))[torch.zeros(1000, dtype=torch.long)].sample(draw)[:, None]
         step = torch.randint(2, (1000,), generator=draw)
         t = two[step][:, None]
-        z = process.corrupt(x, t, draw)
+        z = process.marginal(x, t).sample(draw)
         f = table.exp()[step, z[:, 0].long().clamp(max=11)][:, None]
         loss = process.loss(x, z, t, says(LAM * (1 - SCHEDULE.alpha(t)) * f), draw).mean()
         optimiser.zero_grad()
@@ -378,24 +377,24 @@ def test_algorithm_1_training_finds_the_posterior_mean():
 def test_algorithm_2_sampling_adds_poisson_jumps_to_zero(steps: int):
     """With f constant the jumps add up to Pois(λ f), whatever the steps; x_0 is then g(z_0/λ) or g of the last f."""
 
-    def denoise(z: Tensor, at: Tensor, index: Tensor) -> Belief:
-        return says(LAM * (1 - SCHEDULE.alpha(at))[index][:, None] * X)
+    def denoise(z: Tensor, t: Tensor, condition: Tensor | None = None) -> Belief:
+        return says((LAM * (1 - SCHEDULE.alpha(t)) * X)[:, None].expand(len(z), 1))
 
-    rows = sample_block(poisson_jump(), denoise, 6000, SCHEDULE.grid(steps), generator(steps))
+    rows = sample_rows(poisson_jump(), denoise, SCHEDULE.grid(steps), Streams([generator(steps)], 6000))
     assert pearson(rows * LAM, COUNTS[:, None], Poisson(d(LAM * X)).log_prob(COUNTS)) > LEVEL
-    means = sample_block(poisson_jump(decode="mean"), denoise, 10, SCHEDULE.grid(steps), generator())
+    means = sample_rows(poisson_jump(decode="mean"), denoise, SCHEDULE.grid(steps), Streams([generator()], 10))
     torch.testing.assert_close(means, torch.full((10, 1), X, dtype=torch.float64))
 
 
-def test_the_poisson_head_is_the_papers_decoder():
-    """PoissonHead(λ, f): the belief thinned from t to s is Pois(λ (α_s − α_t) f), and f is what ``decode="mean"`` returns."""
-    prior = Conjugate(mean=d(1.0, 3.0), shape=d(2.0, 0.5), lam=d(LAM, LAM))
+def test_the_poisson_block_is_the_papers_decoder():
+    """The belief thinned from t to s is Pois(λ (α_s − α_t) f), and f is what ``decode="mean"`` returns."""
+    mean, shape, lam = d(1.0, 3.0), d(2.0, 0.5), d(LAM, LAM)
     z, t, s = d([2, 0], [0, 9]), times(0.6, 2), times(0.4, 2)
-    belief = PoissonHead(prior)(torch.zeros(2, 2), z, SCHEDULE.alpha(t))
-    process = Jump(Randomised(d(LAM, LAM)), None, SCHEDULE)
-    f = process.expectation(Step(z, belief, t))
-    torch.testing.assert_close(f, prior.posterior_mean(z, SCHEDULE.alpha(t)))
-    jump = belief.missing.thin(process.kept(s, t)).mean
+    block = PoissonBlock(NonNegative(), mean, shape, lam)
+    belief = block.belief(torch.zeros(2, 2), z, SCHEDULE.alpha(t))
+    f = block.expectation(z, belief, SCHEDULE.alpha(t))
+    torch.testing.assert_close(f, Conjugate(mean, shape, lam).posterior_mean(z, SCHEDULE.alpha(t)))
+    jump = belief.missing.thin(SCHEDULE.reveal(s, t)).mean
     torch.testing.assert_close(jump, LAM * (alpha(0.4) - alpha(0.6)) * f)
 
 
@@ -470,7 +469,7 @@ def test_equations_15_to_19_shifted_binomial_posterior_is_bayes(equation: int):
 def test_equation_20_posterior_is_a_shifted_binomial():
     s, t = times(0.3, 6000), times(0.6, 6000)
     x, z = torch.full((6000, 1), 9.0, dtype=torch.float64), torch.full((6000, 1), 2.0, dtype=torch.float64)
-    p = binomial_jump().kept(s[:1], t[:1])
+    p = SCHEDULE.reveal(s[:1], t[:1])
     torch.testing.assert_close(p.squeeze(), (alpha(0.3) - alpha(0.6)).squeeze() / (1 - alpha(0.6)).squeeze())
     drawn = binomial_jump().posterior(z, x, s, t).sample(generator())
     assert pearson(drawn, grid(10)[:, None], Shifted(d(2), Binomial(d(7), p[0])).log_prob(grid(10))) > LEVEL
@@ -500,7 +499,7 @@ def test_appendix_c_poisson_approximation_has_the_right_mean_and_too_large_varia
         ]
         assert variances[0] / variances[1] == pytest.approx(1 / (1 - p), rel=1e-4)
     s, t = times(0.0, 1), times(0.01, 1)
-    assert binomial_jump().kept(s, t) == 1
+    assert SCHEDULE.reveal(s, t) == 1
     assert float(Poisson(d(7)).log_prob(d(7)).exp()) == pytest.approx(0.149, abs=1e-3)  # of a column that is always 7
 
 
@@ -525,7 +524,7 @@ def test_equation_24_first_term_is_the_score_of_the_missing_count():
     """At the last step the whole missing count comes back: −ln p(x_0 given z_1) = −ln Pois(x_0 − z_1; f − z_1)."""
     z, x, f, t = 2.0, 7.0, 6.2, times(0.01, 1)
     belief = says(d([f - z]))
-    kept = binomial_jump().kept(times(0.0, 1), t)
+    kept = SCHEDULE.reveal(times(0.0, 1), t)
     last_step = Shifted(d([z]), belief.missing.thin(kept)).log_prob(d([x]))
     assert float(last_step) == pytest.approx(scipy.stats.poisson.logpmf(x - z, f - z))
 
@@ -547,7 +546,7 @@ def test_equation_25_is_the_divergence_up_to_a_constant():
 
 def test_equation_26_last_term_vanishes():
     end = binomial_jump().marginal(d([9]), times(1.0, 1))
-    start = binomial_jump().prior(1, generator())
+    start = binomial_jump().prior(1, Streams([generator()], 1), "cpu")
     assert float(end.log_prob(start)) == 0
 
 
@@ -562,7 +561,7 @@ def test_appendix_c_reweighted_loss_of_binomial_jump():
 def test_section_2_5_the_perfect_decoder_keeps_the_mean_and_loses_the_spread():
     """What is missing is a *mixed* Poisson; the paper's belief has its mean, and too small a variance."""
     oracle = GammaOracle(SCHEDULE, d(LAM), d(2.0), d(3.0))
-    at = d([1]), d(0.5), torch.zeros(1, dtype=torch.long)
+    at = d([1]), d(0.5)
     exact, paper = oracle(*at).missing, MeanOracle(oracle)(*at).missing
     torch.testing.assert_close(exact.mean, paper.mean)
     support = grid(400)

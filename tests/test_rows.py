@@ -26,10 +26,15 @@ def test_statistics_are_those_of_the_columns(matrix, kind):
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
-def test_rows_are_taken_as_float64(matrix, kind):
+def test_rows_are_taken_as_they_are_or_dense(matrix, kind):
     rows = Rows(as_matrix(kind(matrix)))
-    np.testing.assert_array_equal(rows.take(np.array([4, 1])).numpy(), matrix[[4, 1]])
-    np.testing.assert_array_equal(rows.select(np.array([0, 5])).take(np.array([3])).numpy(), matrix[[3]][:, [0, 5]])
+    taken = rows.take(np.array([4, 1]))
+    assert type(taken) is type(rows.matrix)
+    np.testing.assert_array_equal(taken.toarray() if sp.issparse(taken) else taken, matrix[[4, 1]])
+    dense = rows.dense(np.array([4, 1]))
+    assert dense.dtype == np.float64
+    np.testing.assert_array_equal(dense, matrix[[4, 1]])
+    np.testing.assert_array_equal(rows.select(np.array([0, 5])).dense(np.array([3])), matrix[[3]][:, [0, 5]])
     np.testing.assert_array_equal(rows.totals(), matrix.sum(1))
 
 
@@ -62,9 +67,9 @@ def test_a_selection_of_sparse_columns_is_not_a_copy_and_answers_like_one():
     some, plain = Rows(X).select(kept), Rows(X.toarray()[:, kept])
     assert some.matrix is X
     again, index = some.select(np.array([1, 2])), np.array([3, 1])
-    np.testing.assert_array_equal(again.take(index).numpy(), X.toarray()[index][:, [3, 4]])
+    np.testing.assert_array_equal(again.take(index).toarray(), X.toarray()[index][:, [3, 4]])
     np.testing.assert_array_equal(some.totals(), plain.totals())
     np.testing.assert_array_equal(some.filled(), plain.filled())
-    np.testing.assert_array_equal(some.bags(index).dense().numpy(), plain.take(index).numpy())
+    np.testing.assert_array_equal(some.dense(index), plain.take(index))
     for name, values in vars(some.statistics()).items():
         np.testing.assert_allclose(values, getattr(plain.statistics(), name), err_msg=name)

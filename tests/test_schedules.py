@@ -40,15 +40,38 @@ def test_time_inverts_alpha(schedule: Schedule, alpha: float):
 
 
 @given(SCHEDULES, st.integers(1, 50), st.none() | st.floats(0.01, 0.999))
-def test_grid_goes_down_from_one_to_zero(schedule: Schedule, steps: int, last: float | None):
-    times = schedule.grid(steps, last)
+def test_grid_goes_down_from_one_to_zero(schedule: Schedule, steps: int, t_max: float | None):
+    times = schedule.grid(steps, t_max)
     assert len(times) == steps + 1
     assert times[0] == 1
     assert times[-1] == 0
     assert (times.diff() < 0).all()
-    if last is not None and steps > 1:
-        assert times[1] == last
-        np.testing.assert_allclose(times[1:].diff(), -last / (steps - 1))
+    if t_max is not None and steps > 1:
+        assert times[1] == t_max
+        np.testing.assert_allclose(times[1:].diff(), -t_max / (steps - 1))
+
+
+@given(SCHEDULES, st.floats(0, 0.98), st.floats(0.001, 1), st.floats(0.001, 1))
+def test_what_is_revealed_by_two_steps_is_what_is_revealed_by_one(schedule: Schedule, r: float, up: float, more: float):
+    """A unit that is missing at t is still missing at r if the steps from t to s and from s to r both leave it out."""
+    s = r + up * (1 - r) / 2
+    t = s + more * (1 - s)
+    times = [torch.tensor(each, dtype=torch.float64) for each in (r, s, t)]
+    for early, late in ((0, 1), (1, 2), (0, 2)):
+        assert 0 <= schedule.reveal(times[early], times[late]) <= 1
+    left_out = (1 - schedule.reveal(times[1], times[2])) * (1 - schedule.reveal(times[0], times[1]))
+    torch.testing.assert_close(left_out, 1 - schedule.reveal(times[0], times[2]), rtol=1e-6, atol=1e-9)
+    torch.testing.assert_close(schedule.reveal(times[1], torch.ones(())), schedule.alpha(times[1]))
+
+
+@given(SCHEDULES, st.integers(2, 40), st.none() | st.floats(0.01, 0.999), st.integers(0, 9))
+def test_training_times_are_one_and_one_of_each_stretch(schedule: Schedule, count: int, t_max: float | None, seed: int):
+    times = schedule.stratified_times(count, t_max, torch.Generator().manual_seed(seed))
+    assert times[0] == 1
+    stretch = times[1:] / (t_max or 1.0) * (count - 1)
+    first = torch.arange(count - 1, dtype=torch.float64)
+    assert (stretch >= first - 1e-9).all()
+    assert (stretch <= first + 1 + 1e-9).all()
 
 
 def test_grid_needs_a_step():

@@ -48,7 +48,13 @@ def load(name: str, directory: str | Path | None = None) -> Wide:
     """
     corpus, weights = _corpus(name)
     place = data_directory(directory)
-    wide = _fetch_20news() if place is None and corpus == "20news" else _read(corpus, _found(name, corpus, place))
+    if place is None and corpus == "20news":
+        from sklearn.datasets import fetch_20newsgroups
+
+        posts = fetch_20newsgroups(subset="all", remove=("headers", "footers", "quotes"))
+        wide = Wide(*bag_of_words(posts.data), posts.target.astype(np.int64), list(posts.target_names))
+    else:
+        wide = _read(corpus, _found(name, corpus, place))
     if wide.x.shape[1] != len(wide.columns):
         raise ValueError(f"{name} in {place} has {wide.x.shape[1]} columns and {len(wide.columns)} names for them")
     return Wide(tfidf(wide.x), wide.columns, wide.labels, wide.label_names) if weights == "tfidf" else wide
@@ -107,13 +113,6 @@ def _corpus(name: str) -> tuple[str, str]:
     return corpus, weights
 
 
-def _fetch_20news() -> Wide:
-    from sklearn.datasets import fetch_20newsgroups
-
-    posts = fetch_20newsgroups(subset="all", remove=("headers", "footers", "quotes"))
-    return Wide(*bag_of_words(posts.data), posts.target.astype(np.int64), list(posts.target_names))
-
-
 def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
     files = FILES[corpus]
     advice = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
@@ -126,23 +125,19 @@ def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
 
 
 def _read(corpus: str, files: list[Path]) -> Wide:
+    """What the files hold: counts at places of the matrix, and a label for every row, if any has one."""
     try:
         wide = _parse(corpus, files)
-        _check(wide)
+        wide.x.check_format(full_check=True)
+        wrong = wide.x.data[~((wide.x.data >= 0) & (wide.x.data == np.floor(wide.x.data)) & np.isfinite(wide.x.data))]
+        if len(wrong):
+            raise ValueError(f"{wrong[0]} is not a count")
+        if wide.labels is not None and len(wide.labels) != wide.x.shape[0]:
+            raise ValueError(f"{wide.x.shape[0]} rows have {len(wide.labels)} labels")
         return wide
     except (zipfile.BadZipFile, EOFError, KeyError, ValueError) as error:
         names = " or ".join(file.name for file in files)
         raise ValueError(f"{names} in {files[0].parent} is damaged ({error}): copy it again") from error
-
-
-def _check(wide: Wide) -> None:
-    """Raise ValueError unless the entries are counts at places of the matrix, and every row has a label, if any has."""
-    wide.x.check_format(full_check=True)
-    wrong = wide.x.data[~((wide.x.data >= 0) & (wide.x.data == np.floor(wide.x.data)) & np.isfinite(wide.x.data))]
-    if len(wrong):
-        raise ValueError(f"{wrong[0]} is not a count")
-    if wide.labels is not None and len(wide.labels) != wide.x.shape[0]:
-        raise ValueError(f"{wide.x.shape[0]} rows have {len(wide.labels)} labels")
 
 
 def _parse(corpus: str, files: list[Path]) -> Wide:

@@ -26,13 +26,7 @@ SPARSE_KEYS = {"format", "data", "shape"}
 
 
 def read_matrix(path: str | Path, key: str | None = None) -> Matrix:
-    """The matrix in a file; ``key`` names the array where an ``.npz`` holds several.
-
-    >>> read_matrix("nowhere.npz")
-    Traceback (most recent call last):
-    ...
-    FileNotFoundError: no file at nowhere.npz
-    """
+    """The matrix in a file; ``key`` names the array where an ``.npz`` holds several."""
     path = Path(path)
     suffix = check_suffix(path)
     if not path.exists():
@@ -48,7 +42,12 @@ def read_matrix(path: str | Path, key: str | None = None) -> Matrix:
         if suffix == ".csr":
             return _read_csr(path)
         return _read_npz(path, key) if suffix == ".npz" else _read_npy(path)
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, EOFError, OSError, TypeError, ValueError) as error:
+        if "allow_pickle" in str(error) and suffix != ".csr":
+            why = "holds Python objects, which are never unpickled here: save an array of numbers"
+            raise ValueError(f"{path} {why}") from error
+        if isinstance(error, ValueError) and str(path) in str(error):
+            raise
         raise ValueError(f"{path} is damaged ({error}): write it again") from error
 
 
@@ -70,24 +69,21 @@ def write_matrix(path: str | Path, X: Matrix, names: list[str] | None = None) ->
         _write_csr(path, sp.csr_matrix(X))
         return
     buffer = io.BytesIO()
-    if suffix == ".npz" and sp.issparse(X):
+    dense = X.toarray() if sp.issparse(X) and suffix != ".npz" else X
+    if sp.issparse(dense):
         sp.save_npz(buffer, sp.csr_matrix(X))
     elif suffix == ".npz":
         np.savez_compressed(buffer, X=X)
+    elif suffix == ".npy":
+        np.save(buffer, dense, allow_pickle=False)
     else:
-        dense = X.toarray() if sp.issparse(X) else X
-        if suffix == ".npy":
-            np.save(buffer, dense, allow_pickle=False)
-        else:
-            buffer.write(_as_text(dense, SEPARATORS[suffix], names).encode())
+        buffer.write(_as_text(dense, SEPARATORS[suffix], names).encode())
     write_atomically(path, buffer.getvalue())
 
 
 def check_suffix(path: str | Path) -> str:
     """The suffix, if it is one that is read and written here.
 
-    >>> check_suffix("counts.CSV")
-    '.csv'
     >>> check_suffix("counts.xlsx")
     Traceback (most recent call last):
     ...
@@ -95,19 +91,16 @@ def check_suffix(path: str | Path) -> str:
     """
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"{path} ends in {suffix!r}: use {_listed(SUFFIXES)}")
+        raise ValueError(f"{path} ends in {suffix!r}: use {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}")
     return suffix
 
 
 def _read_csr(path: Path) -> sp.csr_matrix:
     """The arrays stay on disk: they are looked over once, and then read where they are touched."""
-    try:
-        parts = {name: np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in CSR_PARTS}
-        matrix = sp.csr_matrix((parts["data"], parts["indices"], parts["indptr"]), shape=tuple(parts["shape"].tolist()))
-        matrix.check_format(full_check=True)
-        return matrix
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path} is damaged ({error}): write it again") from error
+    *parts, shape = (np.load(path / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in CSR_PARTS)
+    matrix = sp.csr_matrix(tuple(parts), shape=tuple(shape.tolist()))
+    matrix.check_format(full_check=True)
+    return matrix
 
 
 def _write_csr(path: Path, X: sp.csr_matrix) -> None:
@@ -128,15 +121,10 @@ def _write_csr(path: Path, X: sp.csr_matrix) -> None:
     shutil.rmtree(before, ignore_errors=True)
 
 
-def _listed(words: tuple[str, ...]) -> str:
-    return ", ".join(words[:-1]) + " or " + words[-1]
-
-
 def _read_npz(path: Path, key: str | None) -> Matrix:
     if not zipfile.is_zipfile(path):
-        raise ValueError(
-            f"{path} is not an .npz file (no zip archive): write it with numpy.savez or scipy.sparse.save_npz"
-        )
+        write = "numpy.savez or scipy.sparse.save_npz"
+        raise ValueError(f"{path} is not an .npz file (no zip archive): write it with {write}")
     with np.load(path, allow_pickle=False) as arrays:
         names = list(arrays.files)
         if set(names) >= SPARSE_KEYS:
@@ -149,25 +137,13 @@ def _read_npz(path: Path, key: str | None) -> Matrix:
             raise ValueError(f"{path} holds several arrays ({', '.join(names)}): choose one by its key")
         if key is not None and key not in names:
             raise ValueError(f"{path} holds no array {key!r}, only {', '.join(names)}")
-        try:
-            return _numbers(path, arrays[key or names[0]])
-        except ValueError as error:
-            raise _unreadable(path, error) from error
+        return _numbers(path, arrays[key or names[0]])
 
 
 def _read_npy(path: Path) -> np.ndarray:
     if path.read_bytes()[:6] != b"\x93NUMPY":
         raise ValueError(f"{path} is not an .npy file: write it with numpy.save")
-    try:
-        return _numbers(path, np.load(path, allow_pickle=False))
-    except ValueError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: ValueError) -> ValueError:
-    if "allow_pickle" in str(error):
-        return ValueError(f"{path} holds Python objects, which are never unpickled here: save an array of numbers")
-    return ValueError(str(error) if str(path) in str(error) else f"{path} is damaged ({error}): write it again")
+    return _numbers(path, np.load(path, allow_pickle=False))
 
 
 def _numbers(path: Path, matrix: Matrix) -> Matrix:
@@ -190,12 +166,10 @@ def _header(path: Path, lines: list[str], separator: str) -> list[str]:
     if not lines:
         raise ValueError(f"{path} is empty: it needs a line of column names, and rows of numbers")
     names = next(csv.reader([lines[0]], delimiter=separator))
-    counted = [str(place) for place in range(len(names))]
     # Numbers that count the columns are names that pandas gives; any others are a row that nobody wants to lose.
-    if names != counted and all(_is_number(name) for name in names):
-        raise ValueError(
-            f"line 1 of {path} holds numbers, and needs the names of the columns: put a line of names first"
-        )
+    if names != [str(place) for place in range(len(names))] and all(map(_is_number, names)):
+        needs = "the names of the columns: put a line of names first"
+        raise ValueError(f"line 1 of {path} holds numbers, and needs {needs}")
     return names
 
 

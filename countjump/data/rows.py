@@ -1,4 +1,4 @@
-"""Rows of a dense or sparse matrix: what went in, batches as tensors, and statistics of the columns."""
+"""Rows of a dense or sparse matrix: what went in, batches of them, and statistics of the columns."""
 
 from __future__ import annotations
 
@@ -10,10 +10,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import torch
-from torch import Tensor
-
-from countjump.bags import Bags
 
 SOME = 2**24
 """Non-zeros read at once."""
@@ -51,21 +47,17 @@ def _objects_to_numbers(matrix: np.ndarray) -> np.ndarray:
         if isinstance(value, complex):
             raise ValueError(f"Complex data not supported: X{list(place)} = {value!r}")
         if not isinstance(value, int | float | np.number | np.bool_):
-            raise TypeError(
-                f"X{list(place)} = {value!r} is not a number (float() argument must be a string or a real number): "
-                "encode or drop such columns first"
-            )
+            why = "float() argument must be a string or a real number"
+            raise TypeError(f"X{list(place)} = {value!r} is not a number ({why}): encode or drop such columns first")
         if isinstance(value, int) and abs(value) > 2**53:
-            raise ValueError(
-                f"X{list(place)} = {value} is above 2^53, where float64 no longer holds every count: rescale it"
-            )
+            why = "where float64 no longer holds every count: rescale it"
+            raise ValueError(f"X{list(place)} = {value} is above 2^53, {why}")
     return matrix.astype(np.float64)
 
 
 def fingerprint(X: Matrix, *described: str) -> str:
     """A digest of the data and of what else decides a fit."""
-    digest = hashlib.blake2b(digest_size=16)
-    digest.update(str(X.shape).encode())
+    digest = hashlib.blake2b(str(X.shape).encode(), digest_size=16)
     arrays = (X.indptr, X.indices, X.data) if sp.issparse(X) else (np.ascontiguousarray(X),)
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
@@ -92,10 +84,10 @@ class Columns:
 
 
 class Rows:
-    """The rows of a matrix as float64 tensors, and what is known of its columns.
+    """The rows of a matrix, and what is known of its columns.
 
-    >>> Rows(sp.csr_matrix([[0, 2], [1, 0]])).take(np.array([1]))
-    tensor([[1., 0.]], dtype=torch.float64)
+    >>> Rows(sp.csr_matrix([[0, 2], [1, 0]])).dense(np.array([1]))
+    array([[1., 0.]])
     """
 
     def __init__(self, matrix: Matrix, kept: np.ndarray | None = None) -> None:
@@ -103,15 +95,20 @@ class Rows:
         self.matrix, self.kept = matrix, kept
         self.count, self.columns = matrix.shape[0], matrix.shape[1] if kept is None else len(kept)
 
-    def _pick(self, rows: np.ndarray) -> Matrix:
+    @staticmethod
+    def is_sparse(matrix: Matrix) -> bool:
+        """Whether a matrix is scipy sparse."""
+        return sp.issparse(matrix)
+
+    def take(self, rows: np.ndarray) -> Matrix:
+        """The given rows, as they are."""
         picked = self.matrix[rows]
         return picked if self.kept is None else picked[:, self.kept]
 
-    def take(self, rows: np.ndarray) -> Tensor:
-        """The given rows, (B, D)."""
-        picked = self._pick(rows)
-        dense = picked.toarray() if sp.issparse(picked) else picked
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
+    def dense(self, rows: np.ndarray) -> np.ndarray:
+        """The given rows (B, D) in float64."""
+        picked = self.take(rows)
+        return np.ascontiguousarray(picked.toarray() if sp.issparse(picked) else picked, dtype=np.float64)
 
     def select(self, columns: np.ndarray) -> Rows:
         """The same rows with the given columns only."""
@@ -124,11 +121,6 @@ class Rows:
     def scaled(self, factor: float) -> Rows:
         """The same rows times a number."""
         return self if factor == 1 else Rows(self.matrix * factor, self.kept)
-
-    def bags(self, rows: np.ndarray) -> Bags:
-        """The given rows as their non-zeros."""
-        picked = self._pick(rows)
-        return Bags.from_csr(picked if sp.issparse(picked) else sp.csr_matrix(picked)).nonzero()
 
     def nonzeros(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """(column, value) of every non-zero, some at a time."""
@@ -163,8 +155,7 @@ class Rows:
         """The number of non-zeros of every row, in float64."""
         if not sp.issparse(self.matrix):
             return np.count_nonzero(self.matrix, axis=1).astype(np.float64)
-        zeros = np.flatnonzero(self.matrix.data == 0)
-        empty = np.searchsorted(zeros, self.matrix.indptr)
+        empty = np.searchsorted(np.flatnonzero(self.matrix.data == 0), self.matrix.indptr)
         filled = np.diff(self.matrix.indptr - empty).astype(np.float64)
         return filled if self.kept is None else filled - self._left_out.filled()
 

@@ -13,37 +13,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.decomposition import LatentDirichletAllocation
 
-from countjump import JumpModel
+from countjump import JumpModel, metrics, report
 from countjump.atomic import write_atomically
 from countjump.baselines import DDPM
 from countjump.data import Wide, data_directory, load, require, tfidf
-from countjump.experiments.runner import (
-    RATE,
-    WIDTH,
-    Cell,
-    Experiment,
-    Record,
-    histogram,
-    lengths,
-    markdown,
-    mean_of,
-    paper_jump,
-    pick,
-    plus_minus,
-)
-from countjump.metrics import (
-    copies,
-    half_splits,
-    marginals,
-    most_frequent,
-    pmi_correlation,
-    row_sparsity,
-    row_totals,
-    synthetic_accuracy,
-    two_sample_auc,
-    w1,
-)
-from countjump.report import joint_structure, png, row_sizes
+from countjump.experiments import runner
+from countjump.experiments.runner import Cell, Experiment, Record, markdown, mean_of, pick, plus_minus
+from countjump.metrics import row_totals, w1
 
 METHODS = ("jump", "jump-paper", "ddpm", "lda", "columns")
 NETWORKS = ("jump", "jump-paper", "ddpm")
@@ -55,7 +31,6 @@ BATCH, LAM = 128, 10.0
 UNITS = {"%": 100.0, "‰": 1000.0}
 BINS = 100
 EXAMPLES, WORDS = 5, 12
-
 
 DENSE = ("jump-paper", "ddpm")
 """Methods that fill every entry of a block of rows at every step: fewer of their rows are drawn, and compared with as many."""
@@ -74,10 +49,8 @@ class Documents(Experiment):
     reads_data = True
 
     def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
-        """Every set by every method; LDA on counts only, as it is a law of counts."""
         sets = self.recipe["sets"]
-        paper = (self.settings["paper_steps"],)
-        steps = {"jump": tuple(self.settings["steps"]), "jump-paper": paper, "ddpm": paper}
+        steps = {"jump": tuple(self.settings["steps"])} | dict.fromkeys(DENSE, (self.settings["paper_steps"],))
         chosen = pick("method", methods, list(METHODS)) if methods else self.settings["methods"]
         cells = [
             Cell(dataset, method, run, steps.get(method, (0,)))
@@ -91,11 +64,10 @@ class Documents(Experiment):
         return cells
 
     def check(self, records: list[Record]) -> None:
-        """Records of groups of another size, or of other data, have another floor; shorter fits are other models."""
-        made, updates = "made" in self.settings, self.settings.get("updates")
+        # Records of groups of another size, or of other data, have another floor; shorter fits are other models.
+        made, updates, splits = "made" in self.settings, self.settings.get("updates"), self.settings["splits"]
         for record in records:
-            most = self.settings[_compare(record["method"])]
-            rows, splits = min(record.get("rows", 0) // 2, most), self.settings["splits"]
+            rows = min(record.get("rows", 0) // 2, self.settings[_compare(record["method"])])
             if (record.get("compare"), record.get("splits"), record.get("made", False)) != (rows, splits, made):
                 raise ValueError(
                     f"the records there compare {record.get('compare')} rows a side in {record.get('splits')} splits of "
@@ -103,25 +75,19 @@ class Documents(Experiment):
                     f"{'made' if made else 'real'} data: choose another directory"
                 )
             if record["method"] == "jump" and record.get("max_updates") != updates:
-                theirs, ours = (
-                    f"at most {n} updates" if n else "the model's own length"
-                    for n in (record.get("max_updates"), updates)
-                )
-                raise ValueError(
-                    f"the records there are of fits of {theirs}, and this preset's of {ours}: choose another directory"
-                )
+                most = record.get("max_updates"), updates
+                theirs, ours = (f"at most {n} updates" if n else "the model's own length" for n in most)
+                fits = f"fits of {theirs}, and this preset's of {ours}"
+                raise ValueError(f"the records there are of {fits}: choose another directory")
 
     def look(self, cells: list[Cell]) -> None:
-        """For the files of every set."""
         if "made" not in self.settings:
             require([cell.dataset for cell in cells], self.settings.get("data"))
 
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
-        """Fit once; with every number of steps, sample ``draws`` times."""
         seed = 1000 * list(self.recipe["sets"]).index(cell.dataset) + cell.run
         real = self._yardstick(cell.dataset, cell.method)
-        x = real.wide.x
-        model = self._model(cell, x, seed)
+        x, model = real.wide.x, self._model(cell, real.wide.x, seed)
         said: Record = {"resumed": True} if checkpoint.exists() else {}
         if cell.method in NETWORKS:
             model.set_params(checkpoint_dir=checkpoint)
@@ -134,8 +100,8 @@ class Documents(Experiment):
         else:
             updates = model.updates
         if cell.method in DENSE:
-            said["epochs"] = round(updates / _updates_per_epoch(x.shape[0]), 2)
-            said["asked_epochs"] = self.settings.get("paper_epochs")
+            asked = self.settings.get("paper_epochs")
+            said |= {"epochs": round(updates / max(x.shape[0] // BATCH, 1), 2), "asked_epochs": asked}
         if cell.method == "jump" and "updates" in self.settings:
             said["max_updates"] = self.settings["updates"]
         if "made" in self.settings:
@@ -146,39 +112,21 @@ class Documents(Experiment):
             start = time.perf_counter()
             y = model.sample(draws * real.rows, steps=steps, random_state=seed)
             sampled = time.perf_counter()
-            metrics = real.measure(y)
-            records.append(
-                {
-                    "dataset": cell.dataset,
-                    "method": cell.method,
-                    "run": cell.run,
-                    "seed": seed,
-                    "steps": steps,
-                    "rows": x.shape[0],
-                    "columns": x.shape[1],
-                    "compare": real.rows,
-                    "splits": self.settings["splits"],
-                    "slow_splits": self.settings["slow_splits"],
-                    "draws": draws,
-                    **metrics,
-                    "seconds_fit": round(seconds_fit, 2),
-                    "seconds_sample": round((sampled - start) / draws, 3),
-                    "seconds_measure": round(time.perf_counter() - sampled, 1),
-                    "updates": updates,
-                    **said,
-                    "histograms": real.histograms(y),
-                    "examples": top_words(y, real.wide.columns, seed),
-                    "examples_real": top_words(x, real.wide.columns, 0),
-                }
-            )
+            record = cell.key(seed, steps) | {"rows": x.shape[0], "columns": x.shape[1], "compare": real.rows}
+            record |= {name: self.settings[name] for name in ("splits", "slow_splits")}
+            record |= {"draws": draws, **real.measure(y), "seconds_fit": round(seconds_fit, 2)}
+            record["seconds_sample"] = round((sampled - start) / draws, 3)
+            record["seconds_measure"] = round(time.perf_counter() - sampled, 1)
+            record |= {"updates": updates, **said, "histograms": real.histograms(y)}
+            record["examples"] = top_words(y, real.wide.columns, seed)
+            record["examples_real"] = top_words(x, real.wide.columns, 0)
+            records.append(record)
         return records
 
     def _yardstick(self, dataset: str, method: str) -> Yardstick:
-        made = self.settings.get("made")
-        place = data_directory(self.settings.get("data"))
+        made, place = tuple(self.settings.get("made", ())), data_directory(self.settings.get("data"))
         settings = (self.settings[name] for name in (_compare(method), "splits", "slow_splits"))
-        outlier = self.recipe["sets"][dataset].get("outlier", False)
-        return _yardstick(dataset, None if made is None else tuple(made), place, *settings, outlier)
+        return _yardstick(dataset, made, place, *settings, self.recipe["sets"][dataset].get("outlier", False))
 
     def _model(self, cell: Cell, x: sp.csr_matrix, seed: int) -> Any:
         """What has ``fit`` and ``sample``."""
@@ -191,22 +139,18 @@ class Documents(Experiment):
             return ColumnBootstrap()
         updates = self.settings["paper_updates"]
         if "paper_epochs" in self.settings:
-            updates = self.settings["paper_epochs"] * _updates_per_epoch(x.shape[0])
-        paper = common | {"width": WIDTH, "batch_size": BATCH, "learning_rate": RATE, "max_updates": updates}
+            updates = self.settings["paper_epochs"] * max(x.shape[0] // BATCH, 1)
+        paper = common | runner.PAPER | {"batch_size": BATCH, "max_updates": updates}
         if cell.method == "ddpm":
             return DDPM(**paper)
-        return paper_jump(self.recipe["sets"][cell.dataset]["counts"], LAM, float(x.mean()), paper)
+        return runner.paper_jump(self.recipe["sets"][cell.dataset]["counts"], LAM, float(x.mean()), paper)
 
     def report(self, records: list[Record], out: Path) -> None:
-        """``table.md``, ``examples.md``, ``sparsity_totals.png`` and ``joint.png``."""
-        write_atomically(out / "table.md", table(records, self.recipe["sets"]).encode())
-        write_atomically(out / "examples.md", examples(records, self.recipe["sets"]).encode())
-        write_atomically(out / "sparsity_totals.png", png(row_sizes(_panels(records, self.recipe["sets"]))))
-        write_atomically(out / "joint.png", png(joint_structure(_bars(records, self.recipe["sets"]))))
-
-
-def _updates_per_epoch(rows: int) -> int:
-    return max(rows // BATCH, 1)
+        sets = self.recipe["sets"]
+        write_atomically(out / "table.md", table(records, sets).encode())
+        write_atomically(out / "examples.md", examples(records, sets).encode())
+        write_atomically(out / "sparsity_totals.png", report.png(report.row_sizes(_panels(records, sets))))
+        write_atomically(out / "joint.png", report.png(report.joint_structure(_bars(records, sets))))
 
 
 def _compare(method: str) -> str:
@@ -229,10 +173,7 @@ class TopicModel:
         self.law = LatentDirichletAllocation(topics, learning_method="online", random_state=seed)
 
     def fit(self, x: sp.csr_matrix) -> Self:
-        """Fit the topics to counts."""
-        self.x = x
-        self.law.fit(x)
-        self.updates = self.law.n_batch_iter_ - 1
+        self.x, self.updates = x, self.law.fit(x).n_batch_iter_ - 1
         return self
 
     def sample(self, rows: int, steps: int = 0, random_state: int = 0) -> sp.csr_matrix:
@@ -258,7 +199,6 @@ class ColumnBootstrap:
     updates = 0
 
     def fit(self, x: sp.csr_matrix) -> Self:
-        """Keep the columns."""
         self.x = sp.csc_matrix(x)
         self.x.eliminate_zeros()
         return self
@@ -287,11 +227,9 @@ class Group:
 
     @classmethod
     def of(cls, x: sp.csr_matrix) -> Self:
-        """Such rows."""
-        return cls(x, row_sparsity(x), row_totals(x))
+        return cls(x, metrics.row_sparsity(x), row_totals(x))
 
     def take(self, index: np.ndarray) -> Group:
-        """Some of the rows."""
         return Group(self.x[index], self.sparsity[index], self.totals[index])
 
     def distances(self, other: Group) -> dict[str, float]:
@@ -314,25 +252,24 @@ class Yardstick:
         self.wide, self.slow = wide, slow
         self.rows = min(wide.x.shape[0] // 2, most)
         self.real = Group.of(wide.x)
-        self.splits = half_splits(wide.x.shape[0], splits)
-        self.frequent = most_frequent(wide.x)
+        self.splits = metrics.half_splits(wide.x.shape[0], splits)
+        self.frequent = metrics.most_frequent(wide.x)
         self.outlier = int(wide.x.max(axis=1).toarray().argmax()) if outlier else -1
         """The row with the largest value, which the ``…_trimmed`` distances leave out; none is −1."""
         found = self._score(None)
-        self.floor = _over_splits(found, np.mean)
-        self.floor_sd = _over_splits(found, np.std)
+        self.floor, self.floor_sd = (_over_splits(found, what) for what in (np.mean, np.std))
 
     def measure(self, y: sp.csr_matrix) -> Record:
         """Every metric of generated rows, one or several times as many as a group has, beside its floor."""
-        record: Record = {}
         if not y.shape[0] or y.shape[0] % self.rows:
             raise ValueError(f"{y.shape[0]} generated rows are not one or several times {self.rows}")
         parts = [Group.of(y[start : start + self.rows]) for start in range(0, y.shape[0], self.rows)]
+        record: Record = {}
         for name, value in _over_splits(self._score(parts), np.mean).items():
             record |= {name: value, f"{name}_floor": self.floor[name], f"{name}_floor_sd": self.floor_sd[name]}
         order = np.concatenate(self.splits[0])
         tenth = len(order) // 10
-        near = copies(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], parts[0].x)
+        near = metrics.copies(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], parts[0].x)
         return record | {name: value if math.isfinite(value) else None for name, value in near.items()}
 
     def _score(self, parts: list[Group] | None) -> list[dict[str, float]]:
@@ -342,14 +279,14 @@ class Yardstick:
             generated = parts[split % len(parts)] if parts else None
             first, second = first[: self.rows], second[: self.rows]
             real, other = self.real.take(first), generated or self.real.take(second)
-            score = real.distances(other) | marginals(real.x, other.x)
-            score["pmi_correlation"] = pmi_correlation(real.x, other.x, self.frequent)
+            score = real.distances(other) | metrics.marginals(real.x, other.x)
+            score["pmi_correlation"] = metrics.pmi_correlation(real.x, other.x, self.frequent)
             if self.outlier >= 0:
                 kept = self.real.take(first[first != self.outlier])
                 trimmed = kept.distances(generated or self.real.take(second[second != self.outlier]))
                 score |= {f"{name}_trimmed": value for name, value in trimmed.items()}
             if split < self.slow:
-                score["auc"] = two_sample_auc(real.x, other.x, seed=split, most=AUC_ROWS)
+                score["auc"] = metrics.two_sample_auc(real.x, other.x, seed=split, most=AUC_ROWS)
                 score |= self._accuracies(self.splits[split], generated)
             scores.append(score)
         return scores
@@ -358,21 +295,19 @@ class Yardstick:
         x, labels = self.wide.x, self.wide.labels
         if labels is None:
             return {}
-        order, groups = np.concatenate(split), 2 if generated else 3
-        train, test, *fresh = (part[: self.rows] for part in np.array_split(order, groups))
+        parts = np.array_split(np.concatenate(split), 2 if generated else 3)
+        train, test, *fresh = (part[: self.rows] for part in parts)
         synthetic = generated.x if generated else x[fresh[0]]
-        ours, theirs = synthetic_accuracy(x[train], labels[train], synthetic, x[test], labels[test])
-        return {"synthetic_accuracy": ours, "real_accuracy": theirs}
+        found = metrics.synthetic_accuracy(x[train], labels[train], synthetic, x[test], labels[test])
+        return dict(zip(("synthetic_accuracy", "real_accuracy"), found, strict=True))
 
     def histograms(self, y: sp.csr_matrix) -> dict[str, dict[str, list[float]]]:
         """Of the number of non-zero columns of a row, and of its total, in bins that are even on a scale of log1p."""
         generated, columns = Group.of(y), y.shape[1]
         filled = [np.rint(columns * (1 - group.sparsity)) for group in (self.real, generated)]
         top, whole = 1.5 * float(self.real.totals.max()), self.wide.x.dtype.kind in "iu"
-        return {
-            "filled": _histogram(filled[0], filled[1], columns, whole=True),
-            "total": _histogram(self.real.totals, generated.totals, top, whole),
-        }
+        totals = _histogram(self.real.totals, generated.totals, top, whole)
+        return {"filled": _histogram(filled[0], filled[1], columns, whole=True), "total": totals}
 
 
 def _over_splits(scores: list[dict[str, float]], what: Any) -> dict[str, float]:
@@ -383,33 +318,22 @@ def _histogram(x: np.ndarray, y: np.ndarray, top: float, whole: bool) -> dict[st
     """What is above the top is in the last bin."""
     edges = np.expm1(np.linspace(0, np.log1p(math.ceil(top) + whole), BINS + 1))
     edges = np.unique(np.rint(edges)) - 0.5 if whole else edges
-    return histogram(edges, *(np.clip(values, edges[0], edges[-1]) for values in (x, y)))
+    return runner.histogram(edges, *(np.clip(values, edges[0], edges[-1]) for values in (x, y)))
 
 
 @cache
 def _yardstick(
-    dataset: str,
-    made: tuple[int, int] | None,
-    place: Path | None,
-    most: int,
-    splits: int,
-    slow: int,
-    outlier: bool,
+    dataset: str, made: tuple[int, ...], place: Path | None, most: int, splits: int, slow: int, outlier: bool
 ) -> Yardstick:
     """The same for every method and run."""
-    wide = make(dataset, *made) if made else _load(dataset, place)
-    return Yardstick(wide, most, splits, slow, outlier)
-
-
-def _load(dataset: str, place: Path | None) -> Wide:
     try:
-        return load(dataset, place)
+        wide = make(dataset, *made) if made else load(dataset, place)
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise OSError(
-            f"{dataset} cannot be downloaded ({error}): pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
-        ) from error
+        advice = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
+        raise OSError(f"{dataset} cannot be downloaded ({error}): {advice}") from error
+    return Yardstick(wide, most, splits, slow, outlier)
 
 
 def make(dataset: str, rows: int, columns: int) -> Wide:
@@ -431,9 +355,8 @@ def top_words(x: sp.csr_matrix, words: list[str], seed: int) -> list[list[str]]:
     [['c', 'a']]
     """
     rng = np.random.default_rng(seed)
-    some = rng.permutation(np.flatnonzero(np.diff((x != 0).indptr)))[:EXAMPLES]
     found = []
-    for row in some:
+    for row in rng.permutation(np.flatnonzero(np.diff((x != 0).indptr)))[:EXAMPLES]:
         part = slice(x.indptr[row], x.indptr[row + 1])
         largest = np.lexsort((rng.random(part.stop - part.start), -x.data[part].astype(float)))[:WORDS]
         found.append([words[column] for column in x.indices[part][largest]])
@@ -442,19 +365,16 @@ def top_words(x: sp.csr_matrix, words: list[str], seed: int) -> list[list[str]]:
 
 # Tables and figures.
 
-
-def _lines(records: list[Record], dataset: str) -> list[tuple[str, int]]:
-    """The methods and numbers of steps that there are of a set, in order."""
-    mine = {(r["method"], r["steps"]) for r in records if r["dataset"] == dataset}
-    return sorted(mine, key=lambda line: (METHODS.index(line[0]), line[1]))
+Lines = dict[tuple[str, int], list[Record]]
+"""The runs of every method and number of steps that there are of a set, in order."""
 
 
-def _of_lines(records: list[Record], dataset: str) -> dict[tuple[str, int], list[Record]]:
-    """The runs of each of them."""
-    return {
-        line: [r for r in records if (r["dataset"], r["method"], r["steps"]) == (dataset, *line)]
-        for line in _lines(records, dataset)
-    }
+def _of_lines(records: list[Record], dataset: str) -> Lines:
+    mine: Lines = {}
+    of_set = (r for r in records if r["dataset"] == dataset)
+    for record in sorted(of_set, key=lambda r: (METHODS.index(r["method"]), r["steps"])):
+        mine.setdefault((record["method"], record["steps"]), []).append(record)
+    return mine
 
 
 def table(records: list[Record], sets: dict[str, Any]) -> str:
@@ -464,22 +384,14 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
         mine = _of_lines(records, name)
         if not mine:
             continue
-        any_of_them = next(iter(mine.values()))[0]
-        parts += [
-            f"## {name}",
-            "",
-            "{rows:,} rows of {columns:,} columns; {splits} splits, AUC and accuracies in ".format(**any_of_them)
-            + f"{_of_methods(mine, 'slow_splits')}; samples of a fit: {_of_methods(mine, 'draws')}.",
-            "",
-            *_main_table(mine, known),
-            "",
-            *_marginal_table(mine),
-            "",
-        ]
-    return "\n".join([*parts, *NOTES, "", *lengths(records, METHODS), ""])
+        size = "{rows:,} rows of {columns:,} columns; {splits} splits".format(**next(iter(mine.values()))[0])
+        slow, draws = (_of_methods(mine, field) for field in ("slow_splits", "draws"))
+        parts += [f"## {name}", "", f"{size}, AUC and accuracies in {slow}; samples of a fit: {draws}.", ""]
+        parts += [*_main_table(mine, known), "", *_marginal_table(mine), ""]
+    return "\n".join([*parts, *NOTES, "", *runner.lengths(records, METHODS), ""])
 
 
-def _of_methods(mine: dict[tuple[str, int], list[Record]], field: str) -> str:
+def _of_methods(mine: Lines, field: str) -> str:
     """A number of records, and of which methods', where it differs."""
     methods: dict[int, dict[str, None]] = {}
     for (method, _), records in mine.items():
@@ -507,21 +419,21 @@ NOTES = (
 )
 
 
-def _main_table(mine: dict[tuple[str, int], list[Record]], known: dict[str, Any]) -> list[str]:
-    unit = UNITS[known["unit"]]
-    distances = {"sparsity_w1": (f"sparsity W1 ({known['unit']})", unit), "total_w1": ("total W1", 1.0)}
+def _main_table(mine: Lines, known: dict[str, Any]) -> list[str]:
+    sparsity = (f"sparsity W1 ({known['unit']})", UNITS[known["unit"]])
+    distances = {"sparsity_w1": sparsity, "total_w1": ("total W1", 1.0)}
     if known.get("outlier"):
         distances |= {f"{name}_trimmed": (f"{title}, trimmed", u) for name, (title, u) in distances.items()}
     head = ["method", "steps", *(title for title, _ in distances.values())]
     head += ["PMI", "AUC", "accuracy", "copies", "fit (s)", "sample (s)"]
     rows = []
     for title, some in _floors(mine):
-        floors = [
-            plus_minus(u, some[0][f"{name}_floor"], some[0][f"{name}_floor_sd"]) for name, (_, u) in distances.items()
-        ]
-        fresh = [_with_spread(some, "pmi_correlation_floor"), _with_spread(some, "auc_floor")]
-        fresh += [_ratio(some, "synthetic_accuracy_floor", "real_accuracy_floor"), "1 · 1 %", "", ""]
-        rows.append([title, "", *floors, *fresh])
+        floors = [[some[0][f"{name}_floor{end}"] for end in ("", "_sd")] for name in distances]
+        cells = [plus_minus(u, *floor) for floor, (_, u) in zip(floors, distances.values(), strict=True)]
+        fields = ("pmi_correlation_floor", "auc_floor")
+        cells += [f"{_number(some, field)} ± {_number(some, f'{field}_sd')}" for field in fields]
+        cells += [_ratio(some, "synthetic_accuracy_floor", "real_accuracy_floor"), "1 · 1 %", "", ""]
+        rows.append([title, "", *cells])
     for (method, steps), runs in mine.items():
         cells = []
         for name, (_, u) in distances.items():
@@ -539,7 +451,7 @@ def _main_table(mine: dict[tuple[str, int], list[Record]], known: dict[str, Any]
     return markdown(head, rows)
 
 
-def _floors(mine: dict[tuple[str, int], list[Record]]) -> list[tuple[str, list[Record]]]:
+def _floors(mine: Lines) -> list[tuple[str, list[Record]]]:
     """The title of a floor, and records that hold it, for every number of rows a side that methods are compared with."""
     sizes = {runs[0]["compare"]: (method, runs) for (method, _), runs in reversed(mine.items())}
     dense = " and ".join(m for m in DENSE if any(m == method for method, _ in mine))
@@ -549,7 +461,7 @@ def _floors(mine: dict[tuple[str, int], list[Record]]) -> list[tuple[str, list[R
     ]
 
 
-def _marginal_table(mine: dict[tuple[str, int], list[Record]]) -> list[str]:
+def _marginal_table(mine: Lines) -> list[str]:
     """Of every column's mean, zero rate and variance: Spearman's correlation and the log-error."""
     names = ("mean", "zero_rate", "variance")
     head = ["columns' …", "steps", *(f"{name.replace('_', ' ')}: ρ · log-error" for name in names)]
@@ -567,10 +479,6 @@ def _number(runs: list[Record], field: str, form: str = ".3f") -> str:
     return "" if got is None else f"{got[0]:{form}}"
 
 
-def _with_spread(runs: list[Record], field: str) -> str:
-    return f"{_number(runs, field)} ± {_number(runs, f'{field}_sd')}"
-
-
 def _ratio(runs: list[Record], above: str, below: str) -> str:
     values = mean_of(runs, above), mean_of(runs, below)
     return f"{values[0][0] / values[1][0]:.3f}" if values[0] and values[1] else ""
@@ -578,8 +486,7 @@ def _ratio(runs: list[Record], above: str, below: str) -> str:
 
 def _best_known(records: list[Record], dataset: str) -> dict[str, Record]:
     """Of every method, the first run with the most steps."""
-    mine = _of_lines(records, dataset)
-    return {method: min(runs, key=lambda r: r["run"]) for (method, _), runs in mine.items()}
+    return {line[0]: min(runs, key=lambda r: r["run"]) for line, runs in _of_lines(records, dataset).items()}
 
 
 def examples(records: list[Record], sets: dict[str, Any]) -> str:
@@ -615,8 +522,7 @@ def _bars(records: list[Record], sets: dict[str, Any]) -> dict[str, dict[str, di
     bars: dict[str, dict[str, dict[str, float]]] = {"auc": {}, "pmi_correlation": {}}
     for field, panel in bars.items():
         for name in sets:
-            shown = _best_known(records, name)
-            if shown:
+            if shown := _best_known(records, name):
                 panel[name] = {"floor": next(iter(shown.values()))[f"{field}_floor"]}
                 panel[name] |= {method: record[field] for method, record in shown.items()}
     return bars

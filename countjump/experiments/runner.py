@@ -27,9 +27,9 @@ KEY = ("dataset", "method", "run", "steps")
 REPORT_EVERY = 60.0
 """Seconds between two drawings of tables and figures while cells are run."""
 
-PAPER_STEPS = 100
-WIDTH, RATE = 128, 1e-3
-"""Of the paper's experiments: hidden units, Adam's rate."""
+WIDTH, PAPER_STEPS = 128, 100
+PAPER = {"width": WIDTH, "learning_rate": 1e-3}
+"""Of the paper's experiments: hidden units, steps, Adam's rate."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class Cell:
     method: str
     run: int
     steps: tuple[int, ...]
+
+    def key(self, seed: int, steps: int) -> Record:
+        """What a record begins with."""
+        return {"dataset": self.dataset, "method": self.method, "run": self.run, "seed": seed, "steps": steps}
 
     def missing(self, records: list[Record]) -> tuple[int, ...]:
         """The numbers of steps that have no record yet."""
@@ -99,9 +103,8 @@ def pick(what: str, chosen: list[str], known: list[str]) -> list[str]:
 def paper_jump(whole: bool, lam: float, mean: float, training: dict[str, Any]) -> JumpModel:
     """Poisson JUMP as in the paper, for entries of that mean: its belief, schedule and bound, a fixed rate, samples g(z_0/λ)."""
     faithful = {"lr_schedule": "constant", "ema": 0.0, "validation_fraction": 0.0, "objective": "elbo"}
-    schedule = LinearBeta.solve(lam * mean, timesteps=PAPER_STEPS)
-    domain = "count" if whole else NonNegative()
-    return JumpModel(domain, "poisson", "poisson", lam, decode="latent", schedule=schedule, **(training | faithful))
+    faithful |= {"schedule": LinearBeta.solve(lam * mean, timesteps=PAPER_STEPS), "decode": "latent"}
+    return JumpModel("count" if whole else NonNegative(), "poisson", "poisson", lam, **(training | faithful))
 
 
 def read_records(out: Path) -> list[Record]:
@@ -168,10 +171,8 @@ def check_lengths(todo: list[Cell], records: list[Record], settings: Mapping[str
             theirs = record.get("asked_epochs", ours)
             if (record["dataset"], record["method"]) == (cell.dataset, cell.method) and theirs != ours:
                 theirs, ours = ("no --epochs" if n is None else f"--epochs {n}" for n in (theirs, ours))
-                raise ValueError(
-                    f"the records of {cell.method} on {cell.dataset} there were made with {theirs}, and this run has {ours}: "
-                    "choose another directory"
-                )
+                made = f"the records of {cell.method} on {cell.dataset} there were made with {theirs}"
+                raise ValueError(f"{made}, and this run has {ours}: choose another directory")
 
 
 def mean_of(records: list[Record], field: str, **where: Any) -> tuple[float, float, int] | None:
@@ -215,10 +216,10 @@ def lengths(records: list[Record], methods: tuple[str, ...]) -> list[str]:
             continue
         runs = spread([len({r["run"] for r in mine if r["dataset"] == d}) for d in {r["dataset"] for r in mine}])
         epochs = spread([r["epochs"] for r in mine if "epochs" in r])
+        updates, seconds = spread([r["updates"] for r in mine]), spread([round(r["seconds_fit"]) for r in mine])
+        length = f"{updates} updates" + (f" ({epochs} epochs)" if epochs else "")
         lines.append(
-            f"- {method}: {runs} {'run' if runs == '1' else 'runs'} of each set, {spread([r['updates'] for r in mine])} updates"
-            + (f" ({epochs} epochs)" if epochs else "")
-            + f", fitted in {spread([round(r['seconds_fit']) for r in mine])} s"
+            f"- {method}: {runs} {'run' if runs == '1' else 'runs'} of each set, {length}, fitted in {seconds} s"
         )
     return lines
 

@@ -11,26 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from countjump import JumpModel
+from countjump import JumpModel, report
 from countjump.atomic import write_atomically
 from countjump.baselines import D3PM, DDPM
-from countjump.experiments.runner import (
-    PAPER_STEPS,
-    RATE,
-    WIDTH,
-    Cell,
-    Experiment,
-    Record,
-    histogram,
-    lengths,
-    markdown,
-    mean_of,
-    paper_jump,
-    pick,
-    plus_minus,
-)
+from countjump.experiments import runner
+from countjump.experiments.runner import Cell, Experiment, Record, markdown, mean_of, pick, plus_minus
 from countjump.metrics import floor, w1
-from countjump.report import distributions, png, steps_against_error
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -50,9 +36,6 @@ SETS: dict[str, Draw] = {
 """The paper's sets: Nbinom(r, p) counts failures at success probability p; Gamma(shape, rate)."""
 
 METHODS = ("jump", "jump-paper", "ddpm", "d3pm-uniform", "d3pm-gauss")
-PAPER_KEYS = {method: method.removesuffix("-paper") for method in METHODS}
-"""The names of the paper's numbers in the recipe."""
-
 BATCH = 1000
 """Rows per update in the paper's experiments."""
 
@@ -68,8 +51,7 @@ class Univariate(Experiment):
     name = "univariate"
 
     def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
-        """Every set by every method; D3PM on the discrete sets only, one number of steps for the baselines."""
-        paper_steps: int = self.settings.get("paper_steps", PAPER_STEPS)
+        paper_steps: int = self.settings.get("paper_steps", runner.PAPER_STEPS)
         steps = {"jump": self.settings["steps"], "jump-paper": sorted({*self.settings["steps"], paper_steps})}
         chosen = pick("method", methods, list(METHODS)) if methods else self.settings["methods"]
         cells = [
@@ -84,94 +66,68 @@ class Univariate(Experiment):
         return cells
 
     def check(self, records: list[Record]) -> None:
-        """Records of samples of another size have another floor."""
-        sizes = {record.get("rows", 0) for record in records} - {self.settings["rows"]}
+        sizes = {record.get("rows", 0) for record in records} - {self.settings["rows"]}  # they have another floor
         if sizes:
-            raise ValueError(
-                f"the records there are of {min(sizes)} rows, and this preset's of {self.settings['rows']}: "
-                "choose another directory"
-            )
+            ours = f"this preset's of {self.settings['rows']}"
+            raise ValueError(f"the records there are of {min(sizes)} rows, and {ours}: choose another directory")
 
     def look(self, cells: list[Cell]) -> None:
         """For nothing: the data is made."""
 
     def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
-        """Fit once, sample with every number of steps."""
-        rows = self.settings["rows"]
+        rows, known = self.settings["rows"], self.recipe["sets"][cell.dataset]
         seed = 1000 * list(SETS).index(cell.dataset) + cell.run
         x = SETS[cell.dataset](np.random.default_rng([seed, 0]), rows)
         floors, floors_log1p = _floors(cell.dataset, rows, self.settings["pairs"])
         model, data = self._model(cell, x, seed)
-        model.set_params(checkpoint_dir=checkpoint)
-        resumed = checkpoint.exists()
+        # What was resumed took longer than was measured.
+        said: Record = {"resumed": True} if checkpoint.exists() else {}
         start = time.perf_counter()
-        model.fit(data[:, None])
+        model.set_params(checkpoint_dir=checkpoint).fit(data[:, None])
         seconds_fit = time.perf_counter() - start
         updates = model.history_[-1]["update"]
-        # What was resumed took longer than was measured.
-        said: Record = {"resumed": True} if resumed else {}
         if cell.method != "jump":
-            said["epochs"] = round(updates / _updates_per_epoch(rows), 2)
-            said["asked_epochs"] = self.settings.get("paper_epochs")
-        edges = _edges(x, self.recipe["sets"][cell.dataset]["discrete"])
+            asked = self.settings.get("paper_epochs")
+            said |= {"epochs": round(updates / max(rows // BATCH, 1), 2), "asked_epochs": asked}
         records = []
         for steps in cell.steps:
             start = time.perf_counter()
             y = model.sample(rows, steps=steps, random_state=seed).ravel()
             seconds_sample = time.perf_counter() - start
-            records.append(
-                {
-                    "dataset": cell.dataset,
-                    "method": cell.method,
-                    "run": cell.run,
-                    "seed": seed,
-                    "steps": steps,
-                    "w1": w1(x, y),
-                    "floor": floors.mean(),
-                    "w1_log1p": w1(np.log1p(x), np.log1p(y)),
-                    "floor_log1p": floors_log1p.mean(),
-                    "seconds_fit": round(seconds_fit, 2),
-                    "seconds_sample": round(seconds_sample, 3),
-                    "updates": updates,
-                    **said,
-                    "floor_sd": floors.std(),
-                    "floor_log1p_sd": floors_log1p.std(),
-                    "rows": rows,
-                    "quantiles": {str(q): [float(np.quantile(x, q)), float(np.quantile(y, q))] for q in QUANTILES},
-                    "histogram": histogram(edges, x, y),
-                    "learning_curve": [round(record["loss"], 5) for record in model.history_],
-                }
-            )
+            record = cell.key(seed, steps) | {"w1": w1(x, y), "floor": floors.mean()}
+            record |= {"w1_log1p": w1(np.log1p(x), np.log1p(y)), "floor_log1p": floors_log1p.mean()}
+            record |= {"seconds_fit": round(seconds_fit, 2), "seconds_sample": round(seconds_sample, 3)}
+            record |= {"updates": updates, **said, "floor_sd": floors.std(), "floor_log1p_sd": floors_log1p.std()}
+            quantiles = {str(q): [float(np.quantile(values, q)) for values in (x, y)] for q in QUANTILES}
+            record |= {"rows": rows, "quantiles": quantiles}
+            record["histogram"] = runner.histogram(_edges(x, known["discrete"]), x, y)
+            record["learning_curve"] = [round(each["loss"], 5) for each in model.history_]
+            records.append(record)
         return records
 
     def _model(self, cell: Cell, x: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
         """The method's model, and the data that it is given."""
         updates = self.settings.get("updates")
-        common: dict[str, Any] = {"width": WIDTH, "random_state": seed, "progress": False}
+        common: dict[str, Any] = {"width": runner.WIDTH, "random_state": seed, "progress": False}
         if cell.method == "jump":
             return JumpModel(max_updates=updates, **common), x
         if "paper_epochs" in self.settings:
-            updates = self.settings["paper_epochs"] * _updates_per_epoch(len(x))
-        paper = common | {"batch_size": BATCH, "learning_rate": RATE, "max_updates": updates}
+            updates = self.settings["paper_epochs"] * max(len(x) // BATCH, 1)
+        paper = common | runner.PAPER | {"batch_size": BATCH, "max_updates": updates}
         if cell.method == "jump-paper":
             known = self.recipe["sets"][cell.dataset]
-            return paper_jump(known["discrete"], float(known["lam"]), float(x.mean()), paper), x
+            return runner.paper_jump(known["discrete"], float(known["lam"]), float(x.mean()), paper), x
         if cell.method == "ddpm":
             return DDPM(**paper), x
         kept = x[x <= np.quantile(x, 0.999)]
         return D3PM(transition="uniform" if cell.method == "d3pm-uniform" else "gaussian", **paper), kept
 
     def report(self, records: list[Record], out: Path) -> None:
-        """``table.md``, ``figure2.png`` and ``steps.png``."""
         if not records:
             return
         write_atomically(out / "table.md", table(records, self.recipe["sets"]).encode())
-        write_atomically(out / "figure2.png", png(distributions(_panels(records))))
-        write_atomically(out / "steps.png", png(steps_against_error(_curves(records))))
-
-
-def _updates_per_epoch(rows: int) -> int:
-    return max(rows // BATCH, 1)
+        write_atomically(out / "figure2.png", report.png(report.distributions(_panels(records))))
+        write_atomically(out / "steps.png", report.png(report.steps_against_error(_curves(records))))
 
 
 @cache
@@ -195,12 +151,11 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
     """Our numbers beside the paper's, as Markdown; W1, its floor, and their ratio."""
     shown = _shown(records)
     # The paper's number stands after the last column of its method.
-    last = {PAPER_KEYS[method]: (method, steps) for method, steps in shown}
-    head = ["set", "floor"]
+    last = {method.removesuffix("-paper"): (method, steps) for method, steps in shown}
+    after = {column: [key for key, place in last.items() if place == column] for column in shown}
+    head, rows = ["set", "floor"], []
     for method, steps in shown:
-        head.append(f"{method}, {steps} steps")
-        head += [f"paper: {name}" for name, column in last.items() if column == (method, steps)]
-    rows = []
+        head += [f"{method}, {steps} steps", *(f"paper: {key}" for key in after[method, steps])]
     for name in SETS:
         base, spread = (mean_of(records, field, dataset=name) for field in ("floor", "floor_sd"))
         if base is None or spread is None:
@@ -211,20 +166,11 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
             got = mean_of(records, "w1", dataset=name, method=method, steps=steps)
             cells.append("" if got is None else f"{plus_minus(unit, *got[:2])} ({got[0] / base[0]:.2f}×)")
             paper = sets[name]["paper"]
-            cells += [
-                plus_minus(unit, *paper[key]) if key in paper else ""
-                for key, column in last.items()
-                if column == (method, steps)
-            ]
+            cells += [plus_minus(unit, *paper[key]) if key in paper else "" for key in after[method, steps]]
         rows.append(cells)
-    lines = [
-        *markdown(head, rows),
-        "",
-        "W1 to the training values: mean ± standard deviation over the runs; in brackets, its ratio to the floor.",
-    ]
-    return "\n".join(
-        [*lines, "", *lengths(records, METHODS), "", *_log_table(records, shown), *_tails(records, shown), ""]
-    )
+    note = "W1 to the training values: mean ± standard deviation over the runs; in brackets, its ratio to the floor."
+    lines = [*markdown(head, rows), "", note, "", *runner.lengths(records, METHODS), ""]
+    return "\n".join([*lines, *_log_table(records, shown), *_tails(records, shown), ""])
 
 
 def _shown(records: list[Record]) -> list[tuple[str, int]]:
@@ -255,19 +201,14 @@ def _log_table(records: list[Record], shown: list[tuple[str, int]]) -> list[str]
 
 def _tails(records: list[Record], shown: list[tuple[str, int]]) -> list[str]:
     """The tails of the half-Cauchy, which has no mean."""
-    lines = [
-        "",
-        "| HalfCauchy, error of |" + "".join(f" {m}, {s} steps |" for m, s in shown),
-        "|---" * (len(shown) + 1) + "|",
-    ]
-    tails = [r for r in records if r["dataset"] == "HalfCauchy"]
+    tails, rows = [r for r in records if r["dataset"] == "HalfCauchy"], []
     for quantile in map(str, QUANTILES):
-        cells = []
+        rows.append([f"its {quantile} quantile"])
         for column in shown:
             pairs = [r["quantiles"][quantile] for r in tails if (r["method"], r["steps"]) == column]
-            cells.append(f"{np.mean([100 * (y / x - 1) for x, y in pairs]):+.1f} %" if pairs else "")
-        lines.append(f"| its {quantile} quantile | " + " | ".join(cells) + " |")
-    return lines if tails else []
+            rows[-1].append(f"{np.mean([100 * (y / x - 1) for x, y in pairs]):+.1f} %" if pairs else "")
+    head = ["HalfCauchy, error of", *(f"{m}, {s} steps" for m, s in shown)]
+    return ["", *markdown(head, rows)] if tails else []
 
 
 def _panels(records: list[Record]) -> dict[str, dict[str, Any]]:
@@ -279,8 +220,7 @@ def _panels(records: list[Record]) -> dict[str, dict[str, Any]]:
         if not mine:
             continue
         histograms = {r["method"]: r["histogram"] for r in reversed(mine) if r["steps"] == most[r["method"]]}
-        any_of_them = mine[0]["histogram"]
-        panels[name] = {"edges": any_of_them["edges"], "true": any_of_them["true"]}
+        panels[name] = {key: mine[0]["histogram"][key] for key in ("edges", "true")}
         jump = "jump" if "jump" in histograms else "jump-paper"
         panels[name] |= {m: histograms[m]["generated"] for m in (jump, "ddpm") if m in histograms}
     return panels

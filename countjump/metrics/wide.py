@@ -78,7 +78,9 @@ def marginals(a: sp.csr_matrix, b: sp.csr_matrix) -> dict[str, float]:
     real_logs, other_logs = logs(real), logs(other)
     found = {}
     for name in real:
-        found[f"{name}_spearman"] = _correlation(_ranks(real[name]), _ranks(other[name]))
+        # In float32, so that rounding does not order columns that are equal.
+        ranks = (rankdata(columns[name].astype(np.float32)) for columns in (real, other))
+        found[f"{name}_spearman"] = _correlation(*ranks)
         found[f"{name}_log_error"] = float(np.abs(other_logs[name] - real_logs[name]).mean())
     return found
 
@@ -123,8 +125,8 @@ def two_sample_auc(a: sp.csr_matrix, b: sp.csr_matrix, seed: int = 0, most: int 
     three-fold cross-validation, over at most ``most`` random rows of each.
     """
     rng = np.random.default_rng(seed)
-    x = sp.vstack([_some(a, most, rng), _some(b, most, rng)], format="csr")
-    side = np.repeat([0, 1], [min(a.shape[0], most), min(b.shape[0], most)])
+    some = [x if x.shape[0] <= most else x[np.sort(rng.choice(x.shape[0], most, replace=False))] for x in (a, b)]
+    x, side = sp.vstack(some, format="csr"), np.repeat([0, 1], [rows.shape[0] for rows in some])
     folds = StratifiedKFold(3, shuffle=True, random_state=seed)
     boosting = HistGradientBoostingClassifier(random_state=seed)
     return float(cross_val_score(boosting, _row_features(x, seed), side, scoring="roc_auc", cv=folds).mean())
@@ -139,10 +141,10 @@ def synthetic_accuracy(
     less than the second, and rows without any topics can score well where they are many and the columns few: read it beside
     what other rows score. The classifier is ridge regression on the normalised ln(1 + x).
     """
-    real = _classifier().fit(_direction(train_x), train_y)
-    synthetic = _classifier().fit(_direction(synthetic_x), real.predict(_direction(synthetic_x)))
-    test = _direction(test_x)
-    return float(synthetic.score(test, test_y)), float(real.score(test, test_y))
+    train, synthetic, test = (normalize(_log1p(x)) for x in (train_x, synthetic_x, test_x))
+    theirs = RidgeClassifier(solver="sparse_cg").fit(train, train_y)
+    ours = RidgeClassifier(solver="sparse_cg").fit(synthetic, theirs.predict(synthetic))
+    return float(ours.score(test, test_y)), float(theirs.score(test, test_y))
 
 
 def nearest(train: sp.csr_matrix, rows: sp.csr_matrix, metric: str = "cosine") -> np.ndarray:
@@ -173,8 +175,7 @@ def copies(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_matr
     ours, theirs = nearest(train, generated), nearest(train, held_out)
     if len(ours) == 0 or len(theirs) == 0 or np.isnan(theirs).any():
         return {"copy_ratio": float("nan"), "copy_share": float("nan")}
-    usual = float(np.median(theirs))
-    ratio = float(np.median(ours)) / usual if usual else float("nan")
+    ratio = float(np.median(ours) / np.median(theirs)) if np.median(theirs) else float("nan")
     return {"copy_ratio": ratio, "copy_share": float((ours <= np.quantile(theirs, 0.01) + _ROUNDING).mean())}
 
 
@@ -192,11 +193,6 @@ def _column_statistics(x: sp.csr_matrix) -> dict[str, np.ndarray]:
     return {"mean": mean, "zero_rate": 1 - _filled_in_columns(x) / x.shape[0], "variance": variance}
 
 
-def _ranks(values: np.ndarray) -> np.ndarray:
-    """In float32, so that rounding does not order columns that are equal."""
-    return rankdata(values.astype(np.float32))
-
-
 def _correlation(u: np.ndarray, v: np.ndarray) -> float:
     """Pearson's; a constant tells nothing of the other, and scores 0."""
     return float(np.corrcoef(u, v)[0, 1]) if np.ptp(u) > 0 and np.ptp(v) > 0 else 0.0
@@ -206,22 +202,9 @@ def _log1p(x: sp.csr_matrix) -> sp.csr_matrix:
     return sp.csr_matrix(x, dtype=np.float64).log1p()
 
 
-def _direction(x: sp.csr_matrix) -> sp.csr_matrix:
-    return normalize(_log1p(x))
-
-
-def _classifier() -> RidgeClassifier:
-    return RidgeClassifier(solver="sparse_cg")
-
-
-def _some(x: sp.csr_matrix, most: int, rng: np.random.Generator) -> sp.csr_matrix:
-    return x if x.shape[0] <= most else x[np.sort(rng.choice(x.shape[0], most, replace=False))]
-
-
 def _row_features(x: sp.csr_matrix, seed: int) -> np.ndarray:
     """(rows, up to 33): what the two-sample classifier sees."""
     logs = _log1p(x)[:, _filled_in_columns(x) > 0]  # an empty column would only cost memory
-    few = logs.shape[1] <= 30
-    projected = logs.toarray() if few else TruncatedSVD(30, random_state=seed).fit_transform(logs)
-    largest = np.log1p(x.max(axis=1).toarray())
-    return np.column_stack([projected, _filled_in_rows(x), np.log1p(row_totals(x)), largest])
+    projected = logs.toarray() if logs.shape[1] <= 30 else TruncatedSVD(30, random_state=seed).fit_transform(logs)
+    sizes = np.log1p(row_totals(x)), np.log1p(x.max(axis=1).toarray())
+    return np.column_stack([projected, _filled_in_rows(x), *sizes])

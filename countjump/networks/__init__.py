@@ -1,5 +1,8 @@
-"""Networks: (features, time) → outputs. They know nothing of laws or processes."""
+"""Networks: (features, time, condition) → outputs. They know nothing of laws or processes."""
 
 from countjump.networks.mlp import MLP
 
-__all__ = ["MLP"]
+NETWORKS = {"mlp": MLP}
+"""By name; each is called as (inputs, outputs, width)."""
+
+__all__ = ["MLP", "NETWORKS"]

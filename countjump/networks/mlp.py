@@ -48,7 +48,7 @@ class MLP(nn.Module):
     """Three blocks of two layers and a time projection; ``sparse`` makes the first layer follow the non-zeros.
 
     >>> network = MLP(inputs=3, outputs=5, width=16)
-    >>> network(torch.zeros(4, 3), torch.tensor([0.1, 0.9]), torch.tensor([0, 0, 1, 1])).shape
+    >>> network(torch.zeros(4, 3), torch.tensor([0.1, 0.1, 0.9, 0.9])).shape
     torch.Size([4, 5])
     """
 
@@ -63,14 +63,18 @@ class MLP(nn.Module):
         nn.init.normal_(self.output.weight, std=0.01 / width**0.5)
         nn.init.zeros_(self.output.bias)
 
-    def forward(self, features: Tensor, times: Tensor, index: Tensor) -> Tensor:
-        """Features (B, inputs), distinct times (U,), index (B,) of each row's time → (B, outputs).
+    def forward(self, features: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
+        """Features (B, inputs), times (B,) or (1,), and vectors (B, width) of what is given besides → (B, outputs).
 
-        A time is embedded and projected, for all blocks at once, as often as it is distinct, and then gathered.
+        A time is embedded and projected, for all blocks at once, as often as it is distinct.
         """
-        embedding = functional.leaky_relu(self.embedding(times), 0.01)
-        projected = self.time(embedding).index_select(0, index).chunk(len(self.blocks), 1)
+        embedding, index = self.embedding(t)
+        if condition is not None:
+            embedding, index = embedding.index_select(0, index.expand(len(features))) + condition, None
+        projected = self.time(functional.leaky_relu(embedding, 0.01))
+        if index is not None and len(t) > 1:
+            projected = projected.index_select(0, index)
         h = self.input(features)
-        for block, time in zip(self.blocks, projected, strict=True):
+        for block, time in zip(self.blocks, projected.chunk(len(self.blocks), 1), strict=True):
             h = block(h, time)
         return self.output(functional.leaky_relu(self.norm(h), 0.01))

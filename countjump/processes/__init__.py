@@ -1,22 +1,18 @@
-"""Processes: what corrupts rows, scores a prediction and steps back."""
+"""Processes: what corrupts rows, scores a prediction and goes back."""
 
-from countjump.processes.base import Denoiser, Process, Step
+from countjump.processes.base import Denoise, Process
 from countjump.processes.categorical import Categorical, CategoricalDiffusion, DiscreteGaussian, Uniform
 from countjump.processes.gaussian import GaussianDiffusion, Normal
-from countjump.processes.jump import Exact, Jump, Randomised, Units
+from countjump.processes.jump import Jump
 
 __all__ = [
     "Categorical",
     "CategoricalDiffusion",
-    "Denoiser",
+    "Denoise",
     "DiscreteGaussian",
-    "Exact",
     "GaussianDiffusion",
     "Jump",
     "Normal",
     "Process",
-    "Randomised",
-    "Step",
     "Uniform",
-    "Units",
 ]

@@ -1,10 +1,7 @@
 """Gaussian diffusion: DDPM (Ho, Jain and Abbeel 2020), the paper's baseline, on columns of zero mean and unit variance.
 
-z_t            α_t x_0 + σ_t ε, with α_t² + σ_t² = 1 and ε ~ N(0, 1)
-x̂(z_t, t)      the network's mean of x_0 given z_t
-z_s, s < t     drawn from q(z_s given z_t, x_0 = x̂)
-
-α_t is DDPM's √ᾱ_t: the schedule's α is the signal's share of the amplitude.
+z_t = α_t x_0 + σ_t ε, with α_t² + σ_t² = 1 and ε ~ N(0, 1), and x̂(z_t, t) is the network's mean of x_0 given z_t. α_t is DDPM's
+√ᾱ_t: the schedule's α is the signal's share of the amplitude.
 """
 
 from __future__ import annotations
@@ -15,16 +12,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from countjump.laws import Law, Product
-from countjump.processes.base import Denoise, Process, Step
-from countjump.schedules import LinearBeta, Schedule
+from countjump.blocks.base import Step
+from countjump.laws import Family, Product, Streams
+from countjump.processes.base import Denoise, Process
+from countjump.schedules import LinearBeta, Schedule, even_times
 
 FIRST = 0.001
 """The smallest time to train on: DDPM's first step of a thousand."""
 
 
 @dataclass(frozen=True, eq=False)
-class Normal(Law):
+class Normal(Family):
     """p(z) = exp(−(z − loc)²/2 scale²) / √(2π) scale; an atom at ``loc`` where the scale is zero.
 
     >>> Normal(torch.zeros(1), torch.ones(1)).log_prob(torch.zeros(1))
@@ -35,12 +33,10 @@ class Normal(Law):
     scale: Tensor
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draw."""
         loc, scale = torch.broadcast_tensors(self.loc, self.scale)
         return loc + scale * torch.randn(loc.shape, dtype=loc.dtype, device=loc.device, generator=generator)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """ln of the density, or of the atom's mass."""
         atom = self.scale == 0
         scale = torch.where(atom, 1.0, self.scale)
         density = -(((value - self.loc) / scale) ** 2) / 2 - scale.log() - math.log(2 * math.pi) / 2
@@ -48,7 +44,6 @@ class Normal(Law):
 
     @property
     def mean(self) -> Tensor:
-        """The location."""
         return self.loc
 
 
@@ -61,11 +56,9 @@ class CosineAmplitude(Schedule):
     """
 
     def interior(self, t: Tensor) -> Tensor:
-        """cos(πt/2)."""
         return torch.cos(t.double() * (math.pi / 2))
 
     def time(self, alpha: float) -> float:
-        """2/π · arccos α."""
         return 2 / math.pi * math.acos(alpha)
 
 
@@ -73,24 +66,22 @@ AMPLITUDES: dict[str, Schedule] = {"linear-beta": LinearBeta(1e-4, 0.02, 1000), 
 """DDPM's schedule (β from 10⁻⁴ to 0.02 in a thousand steps) and its best-known successor."""
 
 
-class MeanHead(nn.Module):
+class MeanBlock(nn.Module):
     """x̂ = α z − σ v̂, so that ε̂ = σ z + α v̂, where v̂ is the network's (Salimans and Ho 2022).
 
     A network that answers zero is the best linear denoiser, and x̂ is finite at t = 1 too, where ε̂ says nothing of x_0.
     """
 
-    sparse = False
+    sparse_inputs = False
 
     def __init__(self, columns: int) -> None:
         super().__init__()
         self.inputs = self.outputs = columns
 
     def features(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """z_t itself, of unit variance at every t."""
         return z.float()
 
-    def forward(self, output: Tensor, z: Tensor, alpha: Tensor) -> Tensor:
-        """x̂ (B, D)."""
+    def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Tensor:
         return alpha * z - (1 - alpha**2).sqrt() * output.double()
 
 
@@ -108,13 +99,12 @@ class GaussianDiffusion(Process):
     def __init__(self, low: Tensor, high: Tensor, schedule: Schedule) -> None:
         self.low, self.high, self.schedule = low.double(), high.double(), schedule
 
-    def prior(self, rows: int, generator: torch.Generator) -> Tensor:
+    def prior(self, rows: int, streams: Streams, device: torch.device | str) -> Tensor:
         """N(0, 1): exactly the law at t = 1, where α = 0."""
-        shape = (rows, len(self.low))
-        return torch.randn(shape, dtype=torch.float64, device=generator.device, generator=generator)
+        zero = torch.zeros(rows, len(self.low), dtype=torch.float64, device=device)
+        return Product(Normal(zero, torch.ones_like(zero))).sample_streams(streams)
 
     def marginal(self, x: Tensor, t: Tensor) -> Product:
-        """N(α_t x_0, 1 − α_t²)."""
         alpha = self.schedule.alpha(t)
         return Product(Normal(alpha * x, (1 - alpha**2).sqrt()))
 
@@ -131,21 +121,22 @@ class GaussianDiffusion(Process):
         alpha = self.schedule.alpha(t)
         return (alpha**2 / (1 - alpha**2) * (x - prediction) ** 2).mean(-1)
 
-    def step(self, z: Tensor, prediction: Tensor, t: Tensor, s: Tensor, generator: torch.Generator) -> Tensor:
-        """Draw from the posterior of the prediction."""
-        x = prediction.clamp(self.low.to(z.device), self.high.to(z.device))
-        return self.posterior(z, x, s, t).sample(generator)
+    def reverse(self, z: Tensor, prediction: Tensor, s: Tensor, t: Tensor) -> Product:
+        return self.posterior(z, prediction.clamp(self.low.to(z.device), self.high.to(z.device)), s, t)
 
-    def finish(self, z: Tensor, before: Step, denoise: Denoise, generator: torch.Generator) -> Tensor:
-        """z_0 is x_0."""
+    def finish(self, z: Tensor, before: Step, denoise: Denoise, streams: Streams) -> Tensor:
         return z
 
     def draw_times(self, count: int, generator: torch.Generator) -> Tensor:
-        """Evenly strewn over [FIRST, 1]."""
-        device = generator.device
-        jitter = torch.rand(count, dtype=torch.float64, device=device, generator=generator)
-        return FIRST + (1 - FIRST) * (torch.arange(count, device=device) + jitter) / count
+        return FIRST + (1 - FIRST) * even_times(count, generator)
 
     def grid(self, steps: int) -> Tensor:
-        """Even steps of t."""
         return self.schedule.grid(steps)
+
+    no_likelihood = (
+        "DDPM has no score: its last step is a point mass, so that its bound on ln p(x) is minus infinity on real data. "
+        "Compare samples instead (W1), or score with JumpModel or D3PM"
+    )
+
+    def why_no_likelihood(self) -> str | None:
+        return self.no_likelihood

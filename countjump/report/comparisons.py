@@ -36,8 +36,7 @@ def distributions(panels: dict[str, dict[str, Any]]) -> Figure:
         for method in ("ddpm", "jump-paper", "jump"):
             if method in panel:
                 ax.stairs(panel[method], edges, color=COLOURS[method], linewidth=1.2, label=LABELS[method])
-        true = np.asarray(panel["true"])
-        seen = true[true > 0]
+        seen = np.array([share for share in panel["true"] if share > 0])
         margin = 0.01 * (edges[-1] - edges[0])
         ax.set_xlim(edges[0] - margin, edges[-1] + margin)
         if len(seen) and seen.max() > 20 * np.median(seen):
@@ -124,6 +123,8 @@ def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
         "auc": ("AUC of a classifier of real and generated rows (0.5: it cannot tell)", 0.5),
         "pmi_correlation": ("do the same columns meet? Correlation of PMI (higher is better)", 0.0),
     }
+    number: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 7.5, "color": INK, "zorder": 5}
+    number["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.2}
     for ax, (what, panel) in zip(axes, bars.items(), strict=True):
         title, base = titles[what]
         methods = [method for method in COLOURS if any(method in values for values in panel.values())]
@@ -131,15 +132,10 @@ def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
         for place, values in enumerate(panel.values()):
             for k, method in enumerate(methods):
                 if method in values:
-                    left, value = place - 0.4 + k * width, values[method]
-                    label = LABELS[method]
+                    left, value, label = place - 0.4 + k * width, values[method], LABELS[method]
                     ax.bar(left, value - base, 0.9 * width, base, align="edge", color=COLOURS[method], label=label)
                     top = (left + 0.45 * width, max(value, base))
-                    number = ax.annotate(
-                        f"{round(value, 2) + 0.0:.2f}", top, (0, 2), textcoords="offset points", ha="center"
-                    )
-                    number.set(fontsize=7.5, color=INK, zorder=5)
-                    number.set_bbox({"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.2})
+                    ax.annotate(f"{round(value, 2) + 0.0:.2f}", top, (0, 2), **number)
             ax.hlines(values["floor"], place - 0.44, place + 0.44, color=REAL, linestyle="--", label="fresh real rows")
         ax.set_xticks(range(len(panel)), list(panel))
         ax.set_ylim(min(base, ax.get_ylim()[0]), 1.06)
@@ -168,8 +164,8 @@ def _grid(panels: int, label: str, across: int = ACROSS) -> tuple[Figure, list[A
     width = 10.8 / across if across < ACROSS else 3.6
     across = min(panels, across)
     down = -(-panels // across)
-    layout = ConstrainedLayoutEngine(hspace=0.06, wspace=0.03)
-    figure = Figure(figsize=(max(width * across, 7.2), 2.6 * down + 0.4), layout=layout)
+    size = max(width * across, 7.2), 2.6 * down + 0.4
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(hspace=0.06, wspace=0.03))
     axes = list(figure.subplots(down, across, squeeze=False).flat)
     for ax in axes:
         ax.tick_params(labelsize=8, colors=INK)
@@ -188,12 +184,5 @@ def _legend(figure: Figure, axes: list[Axes]) -> None:
     """One for all panels, above them."""
     figure.align_ylabels(axes)
     entries = {label: handle for ax in axes for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
-    figure.legend(
-        entries.values(),
-        entries.keys(),
-        loc="outside upper center",
-        ncols=len(entries),
-        fontsize=9,
-        frameon=False,
-        labelcolor=INK,
-    )
+    look = {"ncols": len(entries), "fontsize": 9, "frameon": False, "labelcolor": INK}
+    figure.legend(entries.values(), entries.keys(), loc="outside upper center", **look)

@@ -15,38 +15,25 @@ STYLE_SIZE = 9.5
 
 
 def png(figure: Figure, dpi: int = 150) -> bytes:
-    """The figure as a PNG file.
-
-    >>> png(training_curve([1, 2], [0.5, 0.4]))[:4]
-    b'\\x89PNG'
-    """
+    """The figure as a PNG file."""
     buffer = io.BytesIO()
     FigureCanvasAgg(figure).print_figure(buffer, dpi=dpi, format="png", facecolor="white")
     return buffer.getvalue()
 
 
 def side_by_side(real: np.ndarray, generated: np.ndarray, shape: tuple[int, int], across: int = 10) -> Figure:
-    """Rows as pictures of the given shape (height, width): real ones on the left, generated ones on the right.
-
-    >>> len(side_by_side(np.zeros((4, 6)), np.ones((4, 6)), (2, 3), across=2).axes)
-    2
-    """
+    """Rows as pictures of the given shape (height, width): real ones on the left, generated ones on the right."""
     figure = Figure(figsize=(9.6, 4.9), layout="constrained")
     top = max(float(real.max()), 1e-300)
-    for ax, rows, name, colour in zip(
-        figure.subplots(1, 2), (real, generated), ("real", "generated"), (REAL, GENERATED), strict=True
-    ):
+    sides = ((real, "real", REAL), (generated, "generated", GENERATED))
+    for ax, (rows, name, colour) in zip(figure.subplots(1, 2), sides, strict=True):
         _picture(ax, mosaic(rows, shape, across), top)
         ax.set_title(name, color=colour, fontsize=12, fontweight="bold")
     return figure
 
 
 def film(strips: dict[str, np.ndarray], titles: list[str], shape: tuple[int, int]) -> Figure:
-    """Named strips of pictures, one below the other; a strip is one row of data per title.
-
-    >>> len(film({"thinned": np.zeros((3, 4))}, ["a", "b", "c"], (2, 2)).axes)
-    3
-    """
+    """Named strips of pictures, one below the other; a strip is one row of data per title."""
     figure = Figure(figsize=(9.6, 0.3 + 8.4 / (len(titles) + 1) * len(strips)), layout="constrained")
     axes = figure.subplots(len(strips), len(titles), squeeze=False)
     top = max(max(float(rows.max()) for rows in strips.values()), 1e-300)
@@ -60,20 +47,12 @@ def film(strips: dict[str, np.ndarray], titles: list[str], shape: tuple[int, int
 
 
 def copies(generated: np.ndarray, nearest: np.ndarray, shape: tuple[int, int]) -> Figure:
-    """Generated rows above the training rows nearest to them.
-
-    >>> len(copies(np.zeros((2, 4)), np.zeros((2, 4)), (2, 2)).axes)
-    4
-    """
+    """Generated rows above the training rows nearest to them."""
     return film({"generated": generated, "nearest\ntraining row": nearest}, [""] * len(generated), shape)
 
 
 def value_shares(real: np.ndarray, generated: np.ndarray) -> Figure:
-    """How often each whole value occurs, real beside generated.
-
-    >>> len(value_shares(np.array([[0, 2]]), np.array([[1, 1]])).axes)
-    1
-    """
+    """How often each whole value occurs, real beside generated."""
     figure, ax = _axes()
     top = int(max(real.max(), generated.max()))
     values = np.arange(top + 1)
@@ -89,17 +68,12 @@ def value_shares(real: np.ndarray, generated: np.ndarray) -> Figure:
 
 
 def training_curve(updates: list[float], losses: list[float], validation: list[float] | None = None) -> Figure:
-    """The running loss, and that of the held-out rows where there are any.
-
-    >>> len(training_curve([1, 2, 3], [0.5, 0.4, 0.3], [0.6, 0.5, 0.4]).axes[0].lines)
-    2
-    """
+    """The running loss, and that of the held-out rows where there are any."""
     figure, ax = _axes()
     ax.plot(updates, losses, color=REAL, label="training rows (running mean)")
     if validation:
-        ax.plot(
-            updates, validation, color=GENERATED, marker="o", markersize=3.5, label="held-out rows, averaged weights"
-        )
+        label = "held-out rows, averaged weights"
+        ax.plot(updates, validation, color=GENERATED, marker="o", markersize=3.5, label=label)
     ax.set(xlabel="update", ylabel="loss per pixel (nats)")
     ax.legend(frameon=False, fontsize=STYLE_SIZE)
     return figure
@@ -112,8 +86,7 @@ def mosaic(rows: np.ndarray, shape: tuple[int, int], across: int) -> np.ndarray:
     (5, 5)
     """
     height, width = shape
-    lines = -(-len(rows) // across)
-    sheet = np.full((lines * (height + 1) - 1, across * (width + 1) - 1), np.nan)
+    sheet = np.full((-(-len(rows) // across) * (height + 1) - 1, across * (width + 1) - 1), np.nan)
     for place, row in enumerate(rows):
         top, left = (place // across) * (height + 1), (place % across) * (width + 1)
         sheet[top : top + height, left : left + width] = row.reshape(shape)

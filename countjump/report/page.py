@@ -17,11 +17,7 @@ class Picture:
 
     @property
     def address(self) -> str:
-        """The picture as a data address.
-
-        >>> Picture(b"x", "nothing").address
-        'data:image/png;base64,eA=='
-        """
+        """The picture as a data address."""
         return "data:image/png;base64," + base64.b64encode(self.content).decode()
 
 
@@ -42,7 +38,6 @@ def render(title: str, lead: str, sections: list[Section]) -> str:
     >>> "<h2>1 &lt; 2</h2>" in render("A page", "Short.", [Section("1 < 2", "Indeed.")])
     True
     """
-    environment = Environment(
-        loader=PackageLoader("countjump.report", "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
-    )
+    loader = PackageLoader("countjump.report", ".")
+    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
     return environment.get_template("page.html").render(title=title, lead=lead, sections=sections)

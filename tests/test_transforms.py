@@ -5,13 +5,14 @@ import pytest
 import scipy.sparse as sp
 
 from countjump import JumpModel
+from countjump.blocks import SparseReals
 from countjump.data.documents import tfidf
-from countjump.scaling import Scaling, find
+from countjump.transforms import Scaling, find
 
 SIZES = ("one", "length", "l1", "l2")
 
 
-def bags(rows=300, columns=300, seed=0) -> sp.csr_matrix:
+def documents(rows=300, columns=300, seed=0) -> sp.csr_matrix:
     """Documents of one of three topics, most counts of which are one."""
     generator = np.random.default_rng(seed)
     topics = 0.7 * generator.dirichlet(np.full(columns, 0.3), size=3) + 0.3 / columns
@@ -27,7 +28,7 @@ def weights(columns=300, size="length") -> Scaling:
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", SIZES)
 def test_scaling_and_counts_are_found(size, dtype):
-    counts = bags()
+    counts = documents()
     x = weights(size=size).apply(counts).astype(dtype)
     found = find(x)
     again, known = found.counts(x)
@@ -43,7 +44,7 @@ def test_scaling_and_counts_are_found(size, dtype):
 
 def test_tf_idf_is_counts_with_weights():
     """count/length · ln(N/document frequency), with a column whose counts are all even and one that is in every document."""
-    counts = bags().toarray()
+    counts = documents().toarray()
     counts[:, 7] *= 2
     counts[:, 9] += 1
     x = tfidf(sp.csr_matrix(counts))
@@ -59,13 +60,13 @@ def test_tf_idf_is_counts_with_weights():
 def test_scikit_learns_tf_idf_is_counts_with_weights():
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    assert find(TfidfTransformer().fit_transform(bags())).size == "l2"
-    assert find(TfidfTransformer(norm=None).fit_transform(bags())).size == "one"
-    assert find(TfidfTransformer(sublinear_tf=True).fit_transform(bags())) is None
+    assert find(TfidfTransformer().fit_transform(documents())).size == "l2"
+    assert find(TfidfTransformer(norm=None).fit_transform(documents())).size == "one"
+    assert find(TfidfTransformer(sublinear_tf=True).fit_transform(documents())) is None
 
 
 def test_reals_are_not_counts():
-    counts = bags()
+    counts = documents()
     assert find(sp.csr_matrix((np.random.default_rng(0).random(counts.nnz), counts.indices, counts.indptr))) is None
     assert find(sp.csr_matrix((5, 5))) is None
     assert find(sp.eye(50, format="csr") * 0.3) is None  # one entry a row is whatever one likes
@@ -92,7 +93,7 @@ def test_what_is_found_is_right_and_nothing_else_happens(size, ones):
 
 
 def test_the_same_numbers_with_fewer_digits_have_the_same_counts():
-    scaling, counts = weights(size="l2"), bags()
+    scaling, counts = weights(size="l2"), documents()
     found, known = scaling.counts(scaling.apply(counts).astype(np.float32))
     assert known.all()
     np.testing.assert_array_equal(found.toarray(), counts.toarray())
@@ -100,16 +101,16 @@ def test_the_same_numbers_with_fewer_digits_have_the_same_counts():
 
 def test_weights_of_columns_that_come_once_are_amounts():
     """Counts that are all one tell nothing that the places do not."""
-    there = (bags() > 0).astype(float)
+    there = (documents() > 0).astype(float)
     weighted = sp.csr_matrix(there @ sp.diags(np.random.default_rng(0).lognormal(size=there.shape[1])))
     assert find(weighted) is not None
     model = JumpModel(max_updates=2, width=16, batch_size=16, random_state=0, progress=False).fit(weighted)
     assert model.scaling_ is None
-    assert model.process_.amounts
+    assert any(isinstance(part, SparseReals) for part in (model.block_, *getattr(model.block_, "parts", ())))
 
 
 def test_a_row_whose_smallest_count_is_large_is_found():
-    counts = bags().toarray()
+    counts = documents().toarray()
     counts[5] = 0
     counts[5, :4] = 67, 71, 73, 79
     x = weights().apply(sp.csr_matrix(counts))
@@ -117,12 +118,12 @@ def test_a_row_whose_smallest_count_is_large_is_found():
 
 
 def test_a_large_matrix_of_reals_is_refused_by_some_of_its_rows(monkeypatch):
-    import countjump.scaling as scaling
+    import countjump.transforms as transforms
 
-    monkeypatch.setattr(scaling, "FIRST_ENTRIES", 4000)
-    seen, guess = [], scaling._Fit.guess
-    monkeypatch.setattr(scaling._Fit, "guess", lambda self: seen.append(self.shape[0]) or guess(self))
-    counts = bags()
+    monkeypatch.setattr(transforms, "FIRST_ENTRIES", 4000)
+    seen, guess = [], transforms._Fit.guess
+    monkeypatch.setattr(transforms._Fit, "guess", lambda self: seen.append(self.shape[0]) or guess(self))
+    counts = documents()
     assert counts.nnz > 8000
     reals = sp.csr_matrix((np.random.default_rng(0).random(counts.nnz), counts.indices, counts.indptr))
     assert find(reals) is None
@@ -133,7 +134,7 @@ def test_a_large_matrix_of_reals_is_refused_by_some_of_its_rows(monkeypatch):
 
 
 def test_a_row_that_is_not_of_counts_is_known():
-    x = weights().apply(bags())
+    x = weights().apply(documents())
     x.data[:3] *= 1.01
     _, known = weights().counts(x)
     assert not known[0]
@@ -147,7 +148,7 @@ def test_an_unknown_size_is_refused():
 
 @pytest.fixture(scope="module")
 def fitted():
-    x = weights().apply(bags())
+    x = weights().apply(documents())
     return x, JumpModel(max_updates=30, width=16, random_state=0, progress=False).fit(x)
 
 
@@ -176,7 +177,7 @@ def test_a_model_of_weighted_counts_is_saved_and_scores(fitted, tmp_path):
     np.testing.assert_allclose(again.score_samples(x[:4], steps=5), model.score_samples(x[:4], steps=5))
 
 
-def test_scaling_are_not_looked_for_where_the_domain_is_given(fitted):
+def test_scalings_are_not_looked_for_where_the_domain_is_given(fitted):
     x, _ = fitted
     model = JumpModel(domain="non-negative", max_updates=2, width=8, random_state=0, progress=False).fit(x)
     assert model.scaling_ is None

@@ -1,4 +1,4 @@
-"""The optimiser of large tables of which an update touches few rows."""
+"""Optimisers: AdamW, and its like for large tables of which an update touches few rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 DECAY_EVERY = 16
 """Updates from one decay of the weights to the next: it passes over the whole table."""
@@ -65,3 +65,22 @@ def _touched(gradient: Tensor) -> tuple[Tensor, Tensor]:
     if gradient.is_sparse:
         return gradient._indices()[0], gradient._values()
     return torch.arange(len(gradient), device=gradient.device), gradient
+
+
+def make_optimisers(
+    module: nn.Module, weights: list[nn.Parameter], rate: float, weight_decay: float
+) -> list[torch.optim.Optimizer]:
+    """Tables with sparse gradients by the row; all others by AdamW, vectors without decay: a bias has nothing to be small for."""
+    by_row = {part.weight for part in module.modules() if isinstance(part, nn.Embedding) and part.sparse}
+    tables = [weight for weight in weights if weight in by_row]
+    matrices = [weight for weight in weights if weight not in by_row and weight.ndim > 1]
+    vectors = [weight for weight in weights if weight.ndim <= 1]
+    groups = [
+        {"params": some, "weight_decay": decay} for some, decay in ((matrices, weight_decay), (vectors, 0.0)) if some
+    ]
+    optimisers: list[torch.optim.Optimizer] = []
+    if groups:
+        optimisers.append(torch.optim.AdamW(groups, lr=rate, fused=True))
+    if tables:
+        optimisers.append(RowAdam(tables, lr=rate, weight_decay=weight_decay))
+    return optimisers

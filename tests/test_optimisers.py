@@ -2,12 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from countjump.optimiser import DECAY_EVERY, RowAdam
-from countjump.trainer import Settings, train
+from countjump.blocks.base import Stage
+from countjump.training import Settings, loop, run
+from countjump.training.optimisers import DECAY_EVERY, RowAdam
 
 ROWS, WIDTH = 20, 3
 
@@ -73,8 +75,9 @@ def fit(module: nn.Module, updates: int, until: int = 10**9, dense: bool = False
         found = module[0].weight[some] if dense and some.sum() % 2 else module[0](some)
         return ((found - target[some]) ** 2).mean() + (module[1].weight ** 2).mean()
 
-    given = {"batch_size": 4, "learning_rate": 0.1, "ema": 0.5, "progress": False} | changes
-    train(module, loss, ROWS, Settings(updates=updates, **given))
+    settings = Settings(progress=False, **changes)
+    weights = list(module.parameters())
+    run(module, [Stage("table", weights, loss, np.arange(ROWS), updates, 4, 0.1, weight_decay=0.1, ema=0.5)], settings)
 
 
 def modules() -> nn.Sequential:
@@ -82,12 +85,12 @@ def modules() -> nn.Sequential:
 
 
 @pytest.mark.parametrize("dense", [False, True])
-def test_the_trainer_gives_tables_to_it_and_resumes_it(tmp_path, dense):
+def test_the_loop_gives_tables_to_it_and_resumes_it(tmp_path, monkeypatch, dense):
+    monkeypatch.setattr(loop, "CLIP", 0.05)
     whole, halves = modules(), modules()
     halves.load_state_dict(whole.state_dict())
-    given = {"weight_decay": 0.1, "dense": dense, "clip": 0.05}
-    fit(whole, 40, **given)
-    changes = {"checkpoint": tmp_path / "checkpoint", "checkpoint_every": 10, **given}
+    fit(whole, 40, dense=dense)
+    changes = {"checkpoint": tmp_path / "checkpoint", "checkpoint_every": 10, "dense": dense}
     with pytest.raises(StopIteration):
         fit(halves, 40, until=33, **changes)
     nn.init.zeros_(halves[0].weight)
@@ -111,7 +114,8 @@ def test_a_dense_gradient_is_forgotten():
     assert any(since), "sparse again after it was dense"
 
 
-def test_the_trainer_clips_all_gradients_together():
+def test_the_loop_clips_all_gradients_together(monkeypatch):
+    monkeypatch.setattr(loop, "CLIP", 0.01)
     module = modules()
     seen = []
     step = RowAdam.step
@@ -123,5 +127,5 @@ def test_the_trainer_clips_all_gradients_together():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(RowAdam, "step", spy)
-        fit(module, 10, clip=0.01)
+        fit(module, 10)
     torch.testing.assert_close(torch.tensor(seen), torch.full((10,), 0.01))

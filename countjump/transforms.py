@@ -30,18 +30,13 @@ _HALF, _NEARLY = 0.5, 0.95
 _FEW_UNITS, _MOST_UNITS = 16, 4096
 """The smallest count of a column, and of a row, at most."""
 
-_SIZES: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray | None]] = {
-    "one": lambda counts, weighted: None,
-    "length": lambda counts, weighted: counts,
-    "l1": lambda counts, weighted: weighted,
-    "l2": lambda counts, weighted: weighted**2,
+_SIZES: dict[str, tuple[Callable[[np.ndarray, np.ndarray], np.ndarray | None], str]] = {
+    "one": (lambda counts, weighted: None, ""),
+    "length": (lambda counts, weighted: counts, ", over the row's sum of these"),
+    "l1": (lambda counts, weighted: weighted, ", the row then over its sum"),
+    "l2": (lambda counts, weighted: weighted**2, ", the row then over its Euclidean length"),
 }
-MEANING = {
-    "one": "",
-    "length": ", over the row's sum of these",
-    "l1": ", the row then over its sum",
-    "l2": ", the row then over its Euclidean length",
-}
+"""What is summed up over a row, and the meaning in words."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +60,7 @@ class Scaling:
             raise ValueError(f"size={self.size!r} is unknown: use one of {', '.join(map(repr, _SIZES))}")
 
     def __str__(self) -> str:
-        return f"every value is its column's weight times a whole number{MEANING[self.size]}"
+        return f"every value is its column's weight times a whole number{_SIZES[self.size][1]}"
 
     def described(self) -> dict[str, Any]:
         """All but the weights themselves, as plain values."""
@@ -79,7 +74,7 @@ class Scaling:
 
     def _sizes(self, counts: sp.csr_matrix) -> np.ndarray:
         """Of every row."""
-        terms = _SIZES[self.size](counts.data, self.weights[counts.indices] * counts.data)
+        terms = _SIZES[self.size][0](counts.data, self.weights[counts.indices] * counts.data)
         if terms is None:
             return np.ones(counts.shape[0])
         sums = np.bincount(_rows(counts), terms, counts.shape[0])
@@ -118,10 +113,8 @@ def find(X: sp.csr_matrix) -> Scaling | None:
         some = some[:, np.bincount(some.indices, minlength=X.shape[1]) > LEAST]
         if _determined(some) and not _Fit(some, tolerance).guess():
             return None
-    if not _determined(X):
-        return None
     fit = _Fit(X, tolerance)
-    if not (fit.guess() and fit.refine()):
+    if not (_determined(X) and fit.guess() and fit.refine()):
         return None
     weights, filled = np.exp(fit.weight), np.diff(X.indptr) > 0
     counts = sp.csr_matrix((np.rint(fit.plain()), X.indices, X.indptr), X.shape)
@@ -131,10 +124,9 @@ def find(X: sp.csr_matrix) -> Scaling | None:
         gain = float(np.median((np.exp(fit.unit) * candidate._sizes(counts))[filled]))
         if size in ("l1", "l2"):
             candidate = replace(candidate, gain=gain)
-        elif size == "one":
-            candidate = replace(candidate, weights=weights * gain)
         else:
-            candidate = replace(candidate, weights=_with_multiples(X, weights * gain, tolerance))
+            scaled = weights * gain
+            candidate = replace(candidate, weights=scaled if size == "one" else _with_multiples(X, scaled, tolerance))
         if candidate.counts(X)[1].all():
             return candidate
     return None
@@ -188,18 +180,16 @@ class _Fit:
             right = _mostly(self.row, self.whole(), rows)
             self.weight[np.unique(self.column[right])] = 0.0
             self.weight += _quantile(self.column[right], (self.log_x - self.unit[self.row])[right], columns)
-            self.weight -= np.log(
-                _multiple(self.column[right], self.plain()[right], columns, self.tolerance, _FEW_UNITS)
-            )
+            multiple = _multiple(self.column[right], self.plain()[right], columns, self.tolerance, _FEW_UNITS)
+            self.weight -= np.log(multiple)
             right = _mostly(self.column, self.whole(), columns)
             self.unit[np.unique(self.row[right])] = 0.0
             self.unit += _quantile(self.row[right], (self.log_x - self.weight[self.column])[right], rows)
             self.unit -= np.log(_multiple(self.row[right], self.plain()[right], rows, self.tolerance, _MOST_UNITS))
         if not self.whole().all():
             return False
-        several = np.flatnonzero(
-            (np.bincount(self.row, minlength=rows) > 1)[self.row]
-        )  # a row of one entry fits any weight
+        # A row of one entry fits any weight.
+        several = np.flatnonzero((np.bincount(self.row, minlength=rows) > 1)[self.row])
         several = several[np.argsort(self.column[several], kind="stable")]
         if len(several):
             filled, first = np.unique(self.column[several], return_index=True)
@@ -209,11 +199,8 @@ class _Fit:
 
 
 def _with_multiples(X: sp.csr_matrix, weights: np.ndarray, tolerance: float) -> np.ndarray:
-    """Scaling by which every row of x/w adds up to one, where some columns' weights are off by a whole factor.
-
-    Such a column lacks something, or has too much, in all of its rows; where it is the only such one in a row, what is lacking
-    tells the factor.
-    """
+    """Weights by which every row of x/w adds up to one, where some are off by a whole factor: such a column lacks something, or has
+    too much, in all of its rows; where it is the only such one in a row, what is lacking tells the factor."""
     row, column = _rows(X), X.indices
     for _ in range(_PATIENCE):
         share = X.data / weights[column]
@@ -266,17 +253,15 @@ def _multiple(group: np.ndarray, value: np.ndarray, groups: int, tolerance: floa
 
 def _miss(value: np.ndarray) -> np.ndarray:
     """By how much of themselves numbers miss whole ones."""
-    whole = np.maximum(np.rint(value), 1)
-    return np.abs(value / whole - 1)
+    return np.abs(value / np.maximum(np.rint(value), 1) - 1)
 
 
 def _plain(X: sp.csr_matrix) -> sp.csr_matrix:
     """In float64, without explicit zeros."""
     X = sp.csr_matrix(X, dtype=np.float64)
-    if X.data.all():
-        return X
-    X = X.copy()
-    X.eliminate_zeros()
+    if not X.data.all():
+        X = X.copy()
+        X.eliminate_zeros()
     return X
 
 

@@ -23,7 +23,7 @@ from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
 
 FORMAT = "countjump-model"
-VERSION = 4
+VERSION = 5
 FILE = "model.json"
 OBJECTS: dict[str, Any] = {
     **{kind.__name__: kind for kind in DOMAINS.values()},
@@ -55,7 +55,7 @@ def encode(value: Any) -> Any:
         return "inf"
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    raise TypeError(f"cannot write {value!r} to a model file: register its class in countjump.storage.OBJECTS")
+    raise TypeError(f"cannot write {value!r} to a model file: register its class in countjump.persistence.OBJECTS")
 
 
 def decode(value: Any) -> Any:

@@ -1,0 +1,349 @@
+"""What a block is, and blocks side by side."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from countjump.divergences import relative_entropy
+from countjump.laws import CountLaw, JointLaw
+from countjump.states import Joint
+
+MAX_SHAPE = 1e6
+"""The largest shape of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose."""
+
+
+@dataclass(frozen=True)
+class Belief:
+    """What is believed of rows given z_t: the law of the missing count z_0 − z_t and, where there is one, of x_0."""
+
+    missing: Any
+    data: Any = None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A piece of training: which parameters are learned, by which loss, of which rows."""
+
+    name: str
+    parameters: list[nn.Parameter]
+    loss: Callable[[np.ndarray, torch.Generator], Tensor]
+    """(numbers of rows, generator) → the loss, a number."""
+    rows: np.ndarray
+    updates: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    lr_schedule: str = "cosine"
+    ema: float = 0.999
+    validation: Callable[[], float] | None = None
+    strata: np.ndarray | None = None
+    start: Callable[[], None] | None = None
+    """Done once, before the first update."""
+    after: bool = False
+    """Whether it comes after the network, rather than before."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a block's stages can ask for: the rows of its columns, and what a network believes of some of them."""
+
+    rows: Any
+    device: torch.device
+    schedule: Any
+    t_max: float | None
+    believe: Callable[[np.ndarray, torch.Generator], tuple[Belief, Any, Any, Tensor]]
+    """(numbers of rows, generator) → the belief at random times, x_0, z_t and t (B, 1)."""
+
+    def part(self, place: int, columns: np.ndarray) -> Training:
+        """That of one of several blocks."""
+
+        def believe(index: np.ndarray, generator: torch.Generator) -> tuple[Belief, Any, Any, Tensor]:
+            belief, x, z, t = self.believe(index, generator)
+            data = None if belief.data is None else belief.data.parts[place]
+            return Belief(belief.missing.parts[place], data), x.parts[place], z.parts[place], t
+
+        return replace(self, rows=self.rows.select(columns), believe=believe)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a chain: the state at time t (1,) and what was predicted there, of all rows or of the distinct ``states``.
+
+    Row i is in the state ``group`` i of these.
+    """
+
+    z: Any
+    prediction: Any
+    t: Tensor
+    states: Any = None
+    group: Tensor | None = None
+
+
+class Block(nn.Module, ABC):
+    """A group of columns. ``inputs`` and ``outputs`` size the network; ``size`` is the number of columns."""
+
+    size: int
+    inputs: int
+    outputs: int
+
+    sparse = False
+    """Whether its rows are kept as their non-zeros."""
+
+    exact = False
+    """Whether z_0 is x_0 itself."""
+
+    decoding = "latent"
+    """How x_0 comes from z_0: "latent" z_0/λ, "mean" E[x_0], or "draw" from the belief."""
+
+    @property
+    def columns(self) -> int:
+        """Columns of a matrix that it reads and writes."""
+        return self.size
+
+    @property
+    def varying(self) -> int:
+        """Columns that a network models."""
+        return self.size if self.outputs else 0
+
+    # From matrices to data and back.
+
+    def read(self, matrix: Any) -> Any:
+        """Rows of a matrix (ndarray or CSR) as data."""
+        dense = matrix.toarray() if sp.issparse(matrix) else matrix
+        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
+
+    def write(self, x: Any) -> Any:
+        """Data as rows of a matrix, inside their domain."""
+        return x.cpu().numpy()
+
+    # The counts behind data.
+
+    @abstractmethod
+    def empty(self, rows: int, device: torch.device | str) -> Any:
+        """The state at t = 1: exactly zero."""
+
+    @abstractmethod
+    def encode(self, x: Any) -> CountLaw:
+        """q(z_0 given x_0)."""
+
+    @abstractmethod
+    def missing(self, x: Any, z: Any, alpha: Tensor) -> CountLaw:
+        """q(z_0 − z_t given z_t, x_0)."""
+
+    # What a network sees and means.
+
+    @abstractmethod
+    def features(self, z: Any, alpha: Tensor) -> Tensor:
+        """What the network sees of z_t: (B, inputs), float32."""
+
+    @abstractmethod
+    def belief(self, output: Tensor, z: Any, alpha: Tensor) -> Belief:
+        """The belief that the network's output (B, outputs) means."""
+
+    def subsample(self, x: Any, learning: bool, generator: torch.Generator) -> Any:
+        """What an update looks at of x_0: all of it. ``learning`` is false where the network is only looked at."""
+        return x
+
+    def loss(self, belief: Belief, x: Any, z: Any, alpha: Tensor, generator: torch.Generator) -> Tensor:
+        """−ln belief(x_0), or −ln belief(z_0 − z_t), per row, on a scale of about one per entry."""
+        if belief.data is not None:
+            return -belief.data.log_prob(x) / x[0].numel()
+        missing = self.missing(x, z, alpha).sample(generator)
+        return -belief.missing.log_prob(missing) / missing[0].numel()
+
+    def rate_scale(self, alpha: Tensor) -> Tensor:
+        """What E[z_0 − z_t given x_0] is in units of x_0: λ (1 − α) for Poisson JUMP; 1 where z_0 is x_0."""
+        return torch.ones_like(alpha)
+
+    def divergence(self, belief: Belief, x: Any, z: Any, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
+        """The paper's D_φ(x_0, f), or D_φ(x_0 − z_t, f − z_t) where z_0 is x_0, per row and column; with the weight λ (1 − α)
+        reveal of the step where that is given."""
+        # E[z_0 − z_t given x_0] and the belief's rate differ from (x_0, f) by the factor λ (1 − α), 1 for binomial JUMP.
+        scale = self.rate_scale(alpha)
+        divergence = relative_entropy(self.missing(x, z, alpha).mean / scale, belief.missing.mean / scale)
+        return (divergence if reveal is None else divergence * scale * reveal).mean(-1)
+
+    def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
+        """What is learned apart from the network, from the ``rows`` that it is trained on or from those ``held_out``."""
+        return []
+
+    # From counts back to data.
+
+    @abstractmethod
+    def latent(self, z: Any) -> Any:
+        """z_0/λ."""
+
+    def expectation(self, z: Any, belief: Belief, alpha: Tensor) -> Any:
+        """E[x_0 given z_t] by the belief: the paper's f(z_t, t)."""
+        return self.latent(z + belief.missing.mean)
+
+    def decode(self, z: Any, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Any:
+        """x_0 given z_0, the ``belief`` there (for "draw"), and the step ``before`` it, with its α_t (for "mean")."""
+        if self.decoding == "draw" and belief is not None:
+            return belief.data.sample_streams(generator)
+        if self.decoding == "mean":
+            states = before.z if before.group is None else before.states
+            expected = self.expectation(states, before.prediction, alpha)
+            return expected if before.group is None else expected[before.group]
+        return self.latent(z)
+
+    # Scores.
+
+    def read_to_score(self, matrix: Any) -> tuple[Any, Tensor]:
+        """Rows of a matrix as data that the block can have made, and ln of their escape mass: see :meth:`admit`."""
+        return self.admit(self.read(matrix))
+
+    def admit(self, x: Any) -> tuple[Any, Tensor]:
+        """Rows that the block can have made, and ln of the escape mass (B,) by which these become the rows that are scored.
+
+        What "auto" inferred from the rows is not certain; what a declared domain forbids has minus infinity.
+        """
+        return x, torch.zeros(len(x), dtype=torch.float64, device=x.device)
+
+    def data_log_prob(self, belief: Belief, x: Any) -> Tensor:
+        """ln p(x_0 given z_0): 0 where z_0 is x_0."""
+        return belief.data.log_prob(x)
+
+    def why_no_likelihood(self) -> str | None:
+        """A sentence on why x_0 has no likelihood, and what to do; None if it has one."""
+        return None
+
+
+class Blocks(Block):
+    """Parts side by side: part i has the columns ``places[i]`` of the rows. Features are concatenated, outputs split, laws joint.
+
+    >>> from countjump.blocks import Constant, Counts
+    >>> parts = [Constant(torch.tensor([value]), torch.tensor([True]), rows=9) for value in (7.0, 1.0)]
+    >>> blocks = Blocks(parts, [torch.tensor([1]), torch.tensor([0])])
+    >>> blocks.write(blocks.latent(blocks.empty(1, "cpu")))
+    array([[1., 7.]])
+    """
+
+    def __init__(self, parts: Sequence[Block], places: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        self.places = [place.numpy() for place in places]
+        self.size = sum(part.size for part in parts)
+        self.inputs, self.outputs = (sum(getattr(part, name) for part in parts) for name in ("inputs", "outputs"))
+        self.sparse = any(part.sparse for part in parts)
+        self.exact = all(part.exact for part in parts)
+        self.decoding = "draw" if any(part.decoding == "draw" for part in parts) else parts[-1].decoding
+
+    @property
+    def varying(self) -> int:
+        return sum(part.varying for part in self.parts)  # type: ignore[misc]
+
+    def read(self, matrix: Any) -> Joint:
+        return Joint(tuple(part.read(matrix[:, place]) for part, place in self._each()))
+
+    def write(self, x: Joint) -> Any:
+        """The parts' columns in their places; CSR if a part is sparse."""
+        pieces = [part.write(each) for part, each in zip(self.parts, x.parts, strict=True)]  # type: ignore[operator]
+        if self.sparse:
+            order = np.argsort(np.concatenate(self.places))
+            return sp.csr_matrix(sp.hstack([sp.csr_matrix(piece) for piece in pieces], format="csr")[:, order])
+        whole = np.empty((len(x), self.size))
+        for piece, place in zip(pieces, self.places, strict=True):
+            whole[:, place] = piece
+        return whole
+
+    def _each(self) -> Any:
+        return zip(self.parts, self.places, strict=True)
+
+    def _map(self, name: str, *arguments: Any) -> tuple[Any, ...]:
+        """The method of every part, with each argument's own part where it is a joint one."""
+
+        def own(argument: Any, place: int) -> Any:
+            return argument.parts[place] if isinstance(argument, Joint | JointLaw) else argument
+
+        return tuple(
+            getattr(part, name)(*(own(argument, place) for argument in arguments))
+            for place, part in enumerate(self.parts)
+        )
+
+    def empty(self, rows: int, device: torch.device | str) -> Joint:
+        return Joint(self._map("empty", rows, device))
+
+    def encode(self, x: Joint) -> JointLaw:
+        return JointLaw(self._map("encode", x))
+
+    def missing(self, x: Joint, z: Joint, alpha: Tensor) -> JointLaw:
+        return JointLaw(self._map("missing", x, z, alpha))
+
+    def features(self, z: Joint, alpha: Tensor) -> Tensor:
+        return torch.cat(self._map("features", z, alpha), -1)
+
+    def belief(self, output: Tensor, z: Joint, alpha: Tensor) -> Belief:
+        """Part by part, each with its own of the outputs."""
+        outputs = output.split([part.outputs for part in self.parts], -1)
+        beliefs = self._map("belief", Joint(outputs), z, alpha)
+        data = None if all(belief.data is None for belief in beliefs) else JointLaw(tuple(b.data for b in beliefs))
+        return Belief(JointLaw(tuple(belief.missing for belief in beliefs)), data)
+
+    def _beliefs(self, belief: Belief) -> Joint:
+        data = [None] * len(self.parts) if belief.data is None else belief.data.parts
+        return Joint(tuple(Belief(m, d) for m, d in zip(belief.missing.parts, data, strict=True)))
+
+    def subsample(self, x: Joint, learning: bool, generator: torch.Generator) -> Joint:
+        return Joint(self._map("subsample", x, learning, generator))
+
+    def loss(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, generator: torch.Generator) -> Tensor:
+        """The parts' losses, each on its own scale, added."""
+        return torch.stack(self._map("loss", self._beliefs(belief), x, z, alpha, generator)).sum(0)
+
+    def divergence(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
+        """The parts' divergences, added."""
+        return torch.stack(self._map("divergence", self._beliefs(belief), x, z, alpha, reveal)).sum(0)
+
+    def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
+        return [
+            stage
+            for place, (part, columns) in enumerate(self._each())
+            for stage in part.stages(training.part(place, columns), rows, held_out, updates)
+        ]
+
+    def latent(self, z: Joint) -> Joint:
+        return Joint(self._map("latent", z))
+
+    def decode(self, z: Joint, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Joint:
+        own = Joint((None,) * len(self.parts)) if belief is None else self._beliefs(belief)
+        states = before.z if before.states is None else before.states
+        earlier = zip(before.z.parts, self._beliefs(before.prediction).parts, states.parts, strict=True)
+        steps = Joint(tuple(Step(z, b, before.t, some, before.group) for z, b, some in earlier))
+        return Joint(self._map("decode", z, own, steps, alpha, generator))
+
+    def admit(self, x: Joint) -> tuple[Joint, Tensor]:
+        admitted = self._map("admit", x)
+        return Joint(tuple(each for each, _ in admitted)), torch.stack([mass for _, mass in admitted]).sum(0)
+
+    def data_log_prob(self, belief: Belief, x: Joint) -> Tensor:
+        own = zip(self.parts, self._beliefs(belief).parts, x.parts, strict=True)
+        zero = torch.zeros(len(x), dtype=torch.float64, device=x.device)
+        return zero + sum(part.data_log_prob(b, each) for part, b, each in own if not part.exact)  # type: ignore[operator]
+
+    def why_no_likelihood(self) -> str | None:
+        return next((why for why in self._map("why_no_likelihood") if why), None)
+
+
+def constants(module: nn.Module, **tensors: Tensor) -> None:
+    """Keep tensors that move with the module but are not part of its saved weights."""
+    for name, tensor in tensors.items():
+        module.register_buffer(name, tensor, persistent=False)
+
+
+def soft_clip(raw: Tensor, limit: float) -> Tensor:
+    """The identity near zero, bounded by ±limit."""
+    return limit * torch.tanh(raw / limit)
+
+
+def spread(components: int) -> Tensor:
+    """Offsets that part the components at the start."""
+    return torch.linspace(-1.5, 1.5, components, dtype=torch.float64) * (components > 1)

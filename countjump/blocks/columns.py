@@ -1,0 +1,170 @@
+"""Blocks that believe in every column apart: their encodings, priors, and layout of features and outputs."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from countjump.blocks.base import Belief, Block, constants
+from countjump.domains import Domain
+from countjump.laws import Binomial, NegativeBinomial, Poisson, Product
+
+VIEWS = 3
+"""Features per column."""
+
+
+class Conjugate(nn.Module):
+    """The Gamma prior of each column: x_0 ~ Gamma(shape, mean), z_t ~ Pois(λ α x_0); its posterior is what blocks correct.
+
+    E[x_0 given z_t] = (z_t + shape) / (λ α + shape / mean), with posterior shape z_t + shape.
+    """
+
+    mean: Tensor
+    shape: Tensor
+    lam: Tensor
+
+    def __init__(self, mean: Tensor, shape: Tensor, lam: Tensor) -> None:
+        super().__init__()
+        constants(self, mean=mean.double(), shape=shape.double(), lam=lam.double())
+
+    def posterior_mean(self, z: Tensor, alpha: Tensor) -> Tensor:
+        """E[x_0 given z_t]."""
+        return (z + self.shape) / (self.lam * alpha + self.shape / self.mean)
+
+    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
+        """Three views of z_t (B, 3, D), each of about unit scale: against the prior, by its logarithm, and linear near the mean."""
+        scale = self.lam * self.mean + 1
+        views = [
+            (self.posterior_mean(z, alpha) / self.mean).log() / 2,
+            z.log1p() / scale.log1p(),
+            2 * z / (z + scale),
+        ]
+        return torch.stack(views, 1)
+
+
+class Gammas(nn.Module):
+    """The prior of every column, a mixture of Gammas (3, D, K: weights, shapes, means), and its posterior given z_t.
+
+    Given z_t ~ Pois(λ α x) each weight is multiplied by the negative binomial probability of z_t, and each Gamma is the conjugate
+    one, with shape z_t + shape. Counts that are thinned are the same with λ = 1, x being the rate behind the count.
+    """
+
+    log_weights: Tensor
+    shapes: Tensor
+    means: Tensor
+
+    def __init__(self, mixture: Tensor) -> None:
+        super().__init__()
+        weights, shapes, means = mixture.double()
+        self.components = weights.shape[-1]
+        constants(self, log_weights=weights.log(), shapes=shapes, means=means)
+
+    def posterior(self, z: Tensor, rate: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log-weights (not normalised), shapes and means (B, D, K) given z (B, D) and λ α."""
+        z = z[..., None]
+        seen = (rate[..., None] * self.means).clamp(min=1e-300)
+        likelihood = NegativeBinomial(self.shapes, seen).log_prob(z)
+        return self.log_weights + likelihood, z + self.shapes, (z + self.shapes) / (seen + self.shapes) * self.means
+
+
+class ColumnBlock(Block, ABC):
+    """A block that believes in every column apart, with ``per_column`` numbers for each.
+
+    Without λ it is binomial JUMP (appendix C): z_0 = x_0, and x_0 − z_t is missing. With λ it is Poisson JUMP (section 2):
+    z_0 ~ Pois(λ x_0), and Pois(λ (1 − α_t) x_0) is missing.
+
+    Features are laid out as (3, D) and outputs as (per_column, D), flat. With ``layout`` = (all, places) D is a larger number of
+    columns, of which the block has those ``places``: so that a network of one's own sees a picture whole.
+    """
+
+    bounds: Tensor
+    places: Tensor
+
+    def __init__(
+        self,
+        domain: Domain,
+        mean: Tensor,
+        shape: Tensor,
+        lam: Tensor | None,
+        per_column: int,
+        layout: tuple[int, Tensor] | None = None,
+        bounds: Tensor | None = None,
+        escape: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.domain, self.size, self.layout, self.escape = domain, len(mean), layout, escape
+        self.randomised = lam is not None
+        self.exact = lam is None
+        self.prior = Conjugate(mean, shape, torch.ones_like(mean) if lam is None else lam)
+        wide = self.size if layout is None else layout[0]
+        self.inputs, self.outputs, self.per_column = VIEWS * wide, per_column * wide, per_column
+        constants(self, bounds=torch.full_like(mean, torch.inf) if bounds is None else bounds)
+        if layout is not None:
+            constants(self, places=layout[1])
+
+    @property
+    def lam(self) -> Tensor:
+        """Counts per unit of data: z_0/λ is about x_0."""
+        return self.prior.lam
+
+    def write(self, x: Tensor) -> Any:
+        return self.domain.project(x).cpu().numpy()
+
+    def empty(self, rows: int, device: torch.device | str) -> Tensor:
+        return torch.zeros(rows, self.size, dtype=torch.float64, device=device)
+
+    def encode(self, x: Tensor) -> Product:
+        return Product(Poisson(self.lam * x) if self.randomised else Binomial(x, torch.ones_like(x)))
+
+    def missing(self, x: Tensor, z: Tensor, alpha: Tensor) -> Product:
+        """Pois(λ (1 − α) x_0), or what is known to be missing."""
+        if self.randomised:
+            return Product(Poisson(self.lam * (1 - alpha) * x))
+        return Product(Binomial(x - z, torch.ones_like(x)))
+
+    def rate_scale(self, alpha: Tensor) -> Tensor:
+        return self.lam * (1 - alpha) if self.randomised else torch.ones_like(alpha)
+
+    def latent(self, z: Tensor) -> Tensor:
+        return z / self.lam
+
+    def expectation(self, z: Tensor, belief: Belief, alpha: Tensor) -> Tensor:
+        """The belief's mean of x_0, or what its mean of the missing count says."""
+        if belief.data is not None:
+            return belief.data.mean
+        if self.randomised:
+            return belief.missing.mean / self.rate_scale(alpha)
+        return self.latent(z + belief.missing.mean)
+
+    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
+        views = self.prior.features(z, alpha).float()
+        if self.layout is not None:
+            whole = views.new_zeros(len(z), VIEWS, self.layout[0])
+            whole[..., self.places] = views
+            views = whole
+        return views.flatten(1)
+
+    def by_column(self, output: Tensor) -> Tensor:
+        """(B, outputs) → (B, D, per_column), float64."""
+        channels = output.reshape(len(output), self.per_column, -1)
+        if self.layout is not None:
+            channels = channels[..., self.places]
+        return channels.transpose(1, 2).double()
+
+    def admit(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """A count above a bound M comes, by the escape mass, from the one that it mirrors; above a declared bound, not at all.
+
+        M + 1 mirrors M, M + 2 mirrors M − 1, and so on; from 0 it goes round again, the n-th time with the share 1/(n (n + 1)).
+        """
+        above = x > self.bounds
+        if not self.escape:
+            return x, torch.where(above.any(1), -torch.inf, 0.0).double()
+        beyond, size = torch.where(above, x - self.bounds - 1, 0.0), torch.where(above, self.bounds + 1, 1.0)
+        turn = (beyond / size).floor() + 1
+        stays = torch.where(self.bounds.isfinite(), math.log1p(-self.escape), 0.0)
+        mass = torch.where(above, math.log(self.escape) - (turn * (turn + 1)).log(), stays)
+        return torch.where(above, self.bounds - beyond % size, x), mass.double().sum(1)

@@ -1,0 +1,136 @@
+"""Wide sparse reals: a set of columns that are not zero, and the amounts there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor, nn
+
+from countjump.blocks.base import Belief, Block, Stage, Training, constants, soft_clip, spread
+from countjump.laws.sparse import Amounts, SparseSet, ThinnedRows
+from countjump.priors import directions
+from countjump.sparse import SparseRows
+
+ORDINARY = 50.0
+"""Non-zeros of an ordinary row, at most: a loss is divided by as many."""
+
+RANK, LEVELS, FACTORS = 16, 6, 16
+"""Of the amounts: dimensions of the columns' vectors, Gammas of an entry, common factors of a row."""
+
+PCA_ROWS, PCA_ENTRIES = 20_000, 2**24
+"""Rows whose principal components the embeddings begin with, and entries of their table, at most."""
+
+
+class SparseReals(Block):
+    """z_0 is the set of columns that are not zero, thinned and thickened by :class:`countjump.laws.sparse.SparseSet`; the reals are
+    drawn at the end, given the set, by :class:`countjump.laws.sparse.Amounts`.
+
+    ``shares`` (D,) are the columns' shares in all non-zeros, ``filled`` their mean number in a row, ``log_size`` (D,) the logarithm
+    of a column's mean where it is not zero.
+    """
+
+    offsets: Tensor
+    sparse = True
+    decoding = "draw"
+
+    def __init__(self, shares: Tensor, width: int, filled: float, log_size: Tensor, components: int) -> None:
+        super().__init__()
+        self.width, self.size, self.components, self.filled = width, len(shares), components, filled
+        self.table = nn.Embedding(self.size, width)
+        nn.init.normal_(self.table.weight, std=width**-0.5)
+        self.input_scale = nn.Parameter(torch.ones(width))
+        self.bias = nn.Parameter(shares.log().float())
+        constants(self, offsets=_even(spread(components)).float())
+        self.log_size = nn.Parameter(log_size.float())
+        self.amount_table = nn.Parameter(torch.randn(self.size, RANK) / RANK**0.5)
+        self.level = nn.Parameter(_even(torch.linspace(-1.0, 1.0, LEVELS)))
+        self.log_shape = nn.Parameter(torch.full((LEVELS,), 2.0))
+        self.column_logits = nn.Parameter(torch.zeros(self.size, LEVELS))
+        self.factor = nn.Parameter(_even(torch.linspace(-1.0, 1.0, FACTORS)))
+        self.inputs = width + 3
+        self.outputs = width + 2 * components + RANK + LEVELS + 2 * FACTORS
+
+    def read(self, matrix: Any) -> SparseRows:
+        return SparseRows.from_csr(matrix if sp.issparse(matrix) else sp.csr_matrix(matrix)).to(self.bias.device)
+
+    def write(self, x: SparseRows) -> sp.csr_matrix:
+        return x.csr()
+
+    def empty(self, rows: int, device: torch.device | str) -> SparseRows:
+        return SparseRows.empty(rows, self.size, device)
+
+    def encode(self, x: SparseRows) -> ThinnedRows:
+        return ThinnedRows(
+            x.with_values((x.value > 0).double()), torch.ones(1, 1, dtype=torch.float64, device=x.device)
+        )
+
+    def missing(self, x: SparseRows, z: SparseRows, alpha: Tensor) -> ThinnedRows:
+        whole = self.encode(x)
+        return ThinnedRows(whole.units - z, whole.p)
+
+    def latent(self, z: SparseRows) -> SparseRows:
+        return z
+
+    def features(self, z: SparseRows, alpha: Tensor) -> Tensor:
+        """Σ table_d over the set, each direction by its scale, and how many are seen."""
+        seen = z.nonzero()
+        view = nn.functional.embedding_bag(seen.column, self.table.weight, seen.starts, mode="sum")
+        size = z.totals[:, None]
+        sizes = torch.cat([size.log1p() / 4, size / (size + self.filled), alpha.expand(len(z), 1)], 1).float()
+        return torch.cat([view * self.input_scale, sizes], -1)
+
+    def belief(self, output: Tensor, z: SparseRows, alpha: Tensor) -> Belief:
+        """The rest of the set, and the amounts at what is seen."""
+        k = self.components
+        sizes = [self.width, k, k, RANK, LEVELS, FACTORS, FACTORS]
+        query, logits, rates, amount, levels, factors, offsets = output.split(sizes, 1)
+        expected = ((1 - alpha) * (z.totals[:, None] + 1) / (alpha + 1 / self.filled)).clamp(min=1e-6).log().float()
+        rates = expected + soft_clip(rates + self.offsets, 12)
+        kept = torch.ones(1, 1, dtype=torch.float64, device=z.device)
+        missing = SparseSet(logits, rates, query, z, self.table.weight, self.bias, kept)
+        data = Amounts(
+            places=z,
+            query=amount,
+            factor_logits=factors,
+            offsets=soft_clip(self.factor + offsets, 8),
+            level_logits=levels,
+            table=self.amount_table,
+            size=self.log_size,
+            levels=self.level,
+            shapes=soft_clip(self.log_shape, 10).exp().clamp(1e-1, 1e6),
+            column_logits=self.column_logits,
+        )
+        return Belief(missing, data)
+
+    def loss(self, belief: Belief, x: SparseRows, z: SparseRows, alpha: Tensor, generator: torch.Generator) -> Tensor:
+        """−ln belief(the rest of the set), and at t = 0, where the whole set is seen, −ln belief(x_0)."""
+        rest = self.encode(x).units - z
+        loss = -belief.missing.log_prob(rest)
+        whole = (alpha.expand(len(x), 1)[:, 0] == 1).nonzero().squeeze(1)
+        amounts = belief.data[whole].log_prob(x[whole])
+        return loss.index_add(0, whole, -amounts) / min(max(self.filled, 1.0), ORDINARY)
+
+    def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
+        """The embeddings begin with the principal components of the sets."""
+
+        @torch.no_grad()
+        def initialise() -> None:
+            units = sp.csr_matrix(training.rows.take(np.sort(rows[:PCA_ROWS]))) != 0
+            count = min(self.width, PCA_ENTRIES // self.size, min(units.shape) - 1)
+            if count > 0:
+                found = directions(sp.csr_matrix(units, dtype=np.float64), count)
+                rise, scale = (torch.from_numpy(each).float().to(self.bias.device) for each in found)
+                self.table.weight.mul_(0.1)
+                self.table.weight[:, : len(scale)] = rise
+                self.input_scale[: len(scale)] = 1 / scale.clamp(min=1e-3)
+
+        nothing = torch.zeros(())
+        return [Stage("embeddings", [], lambda index, generator: nothing, rows, 0, 1, 0.0, start=initialise)]
+
+
+def _even(offsets: Tensor) -> Tensor:
+    """Offsets of logarithms whose mixture begins with the right mean."""
+    return offsets - offsets.exp().mean().log()

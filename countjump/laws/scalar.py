@@ -1,0 +1,184 @@
+"""Scalar families: of counts, each closed under thinning, and of reals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.special import gammaln, xlogy
+
+from countjump.laws.base import CountFamily, Family
+
+MAX_COUNT = 2**53
+"""The largest count that float64 holds exactly together with all smaller ones."""
+
+TINY = 1e-300
+
+
+def times_log(count: Tensor, y: Tensor) -> Tensor:
+    """count · ln y, where a count of zero has no part in the gradient (``xlogy`` has NaN at y = 0)."""
+    return xlogy(count, torch.where(count == 0, 1.0, y))
+
+
+def on_support(value: Tensor, log_prob: Tensor) -> Tensor:
+    """Minus infinity for counts below zero."""
+    return torch.where(value < 0, -torch.inf, log_prob)
+
+
+@dataclass(frozen=True, eq=False)
+class Zero(CountFamily):
+    """An atom at zero; thinned, itself. ``like`` gives the shape.
+
+    >>> Zero(torch.zeros(2)).log_prob(torch.tensor([0.0, 3.0]))
+    tensor([0., -inf])
+    """
+
+    like: Tensor
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return torch.zeros_like(self.like)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        at_zero = (value == 0).expand(torch.broadcast_shapes(value.shape, self.like.shape))
+        return torch.where(at_zero, 0.0, -torch.inf).to(self.like.dtype)
+
+    @property
+    def mean(self) -> Tensor:
+        return torch.zeros_like(self.like)
+
+    def thin(self, p: Tensor | float) -> Zero:
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class Poisson(CountFamily):
+    """P(n) = rate^n e^(−rate) / n!; thinned, Poisson(p · rate) (the paper's section 2.2).
+
+    >>> float(Poisson(torch.tensor([4.0])).thin(0.5).mean)
+    2.0
+    """
+
+    rate: Tensor
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draw; a rate above 2^53 is drawn at 2^53 (torch would return a negative count for an infinite one)."""
+        return torch.poisson(self.rate.clamp(max=MAX_COUNT), generator=generator)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        n = value.clamp(min=0)
+        return on_support(value, times_log(n, self.rate) - self.rate - gammaln(n + 1))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.rate
+
+    def thin(self, p: Tensor | float) -> Poisson:
+        return Poisson(self.rate * p)
+
+
+@dataclass(frozen=True, eq=False)
+class Binomial(CountFamily):
+    """P(n) = C(count, n) probs^n (1 − probs)^(count − n); thinned, Binomial(count, p · probs).
+
+    A known number is Binomial(count, 1). A negative ``count`` is read as zero.
+
+    >>> Binomial(torch.tensor([7.0]), torch.tensor([1.0])).sample()
+    tensor([7.])
+    """
+
+    count: Tensor
+    probs: Tensor
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        count, probs = torch.broadcast_tensors(self.count.clamp(min=0), self.probs)
+        return torch.binomial(count.contiguous(), probs.contiguous(), generator=generator)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        count, n = self.count.clamp(min=0), value.clamp(min=0)
+        rest = (count - n).clamp(min=0)
+        choose = gammaln(count + 1) - gammaln(n + 1) - gammaln(rest + 1)
+        inside = choose + times_log(n, self.probs) + times_log(rest, 1 - self.probs)
+        return torch.where((value > count) | (value < 0), -torch.inf, inside)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.count.clamp(min=0) * self.probs
+
+    def thin(self, p: Tensor | float) -> Binomial:
+        return Binomial(self.count, self.probs * p)
+
+
+@dataclass(frozen=True, eq=False)
+class NegativeBinomial(CountFamily):
+    """A Poisson count whose rate is Gamma(shape, mean); thinned, NegativeBinomial(shape, p · mean).
+
+    >>> float(NegativeBinomial(torch.tensor([2.0]), torch.tensor([10.0])).thin(0.1).mean)
+    1.0
+    """
+
+    shape: Tensor
+    scale_mean: Tensor
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return Poisson(Gamma(self.shape, self.scale_mean).sample(generator)).sample(generator)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """Written with log1p so that the Poisson limit (a large shape) keeps its digits."""
+        shape, mean, n = self.shape, self.scale_mean, value.clamp(min=0)
+        choose = gammaln(n + shape) - gammaln(shape) - gammaln(n + 1)
+        return on_support(value, choose + times_log(n, mean / (shape + mean)) - shape * torch.log1p(mean / shape))
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale_mean
+
+    def thin(self, p: Tensor | float) -> NegativeBinomial:
+        return NegativeBinomial(self.shape, self.scale_mean * p)
+
+
+@dataclass(frozen=True, eq=False)
+class Gamma(Family):
+    """The density of a positive real with the given shape and mean; none at zero, where only an atom has mass.
+
+    >>> float(Gamma(torch.tensor([1.0]), torch.tensor([2.0])).log_prob(torch.tensor([2.0])).exp())  # e^-1 / 2
+    0.183...
+    """
+
+    shape: Tensor
+    scale_mean: Tensor
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        shape, mean = torch.broadcast_tensors(self.shape, self.scale_mean)
+        return torch._standard_gamma(shape.contiguous(), generator=generator) * (mean / shape)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        rate = self.shape / self.scale_mean
+        safe = value.clamp(min=TINY)
+        inside = self.shape * rate.log() + (self.shape - 1) * safe.log() - rate * safe - gammaln(self.shape)
+        return torch.where(value > 0, inside, -torch.inf)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.scale_mean
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Family):
+    """A known real: all mass at ``value``.
+
+    >>> Known(torch.tensor([2.5])).log_prob(torch.tensor([2.5, 0.0]))
+    tensor([0., -inf])
+    """
+
+    value: Tensor
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return self.value
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return torch.where(value == self.value, 0.0, -torch.inf).to(self.value.dtype)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.value

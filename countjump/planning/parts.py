@@ -1,0 +1,228 @@
+"""Parts of a plan: a block's kind, its columns, and the plain values and arrays from which it is built. One planner per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from countjump.data import Columns, Rows
+from countjump.domains import Bounded, Count, Domain, NonNegative, OneHot, Simplex
+from countjump.planning.decisions import WIDE, has_inner_zeros
+from countjump.priors import gamma_mixture
+
+FEW = 4
+"""Up to so many columns have twice as many components: their tails are worth it."""
+
+LEAST = 10
+"""Non-zeros of a column that a prior is fitted to, at least."""
+
+BINOMIALS = 4
+"""Binomials beside the negative binomials of a count."""
+
+
+@dataclass
+class Part:
+    """A block's recipe: its ``kind``, the ``columns`` that it has, and its constructor's arguments."""
+
+    kind: str
+    columns: np.ndarray
+    options: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What is decided about a group of columns before its part is planned."""
+
+    domain: Domain
+    process: str
+    belief: str
+    decoding: str
+    lam: np.ndarray
+    components: int | None
+    width: int
+    escape: float
+    remainder: float
+    layout: tuple[int, np.ndarray] | None
+
+
+Planner = Callable[[Rows, Columns, Decided], tuple[dict[str, Any], dict[str, np.ndarray]]]
+
+
+def kind_of(decided: Decided) -> str:
+    """The kind of block for a group of columns."""
+    if decided.belief == "composition":
+        return "sparse-counts" if isinstance(decided.domain, Count) else "sparse-reals"
+    proportions = isinstance(decided.domain, OneHot | Simplex | Bounded)
+    if decided.process == "binomial" and proportions and decided.belief == "mixture":
+        return "units"
+    if decided.belief == "poisson":
+        return "poisson"
+    return "reals" if isinstance(decided.domain, NonNegative | Bounded | Simplex) else "counts"
+
+
+def default_components(columns: int, domain: Domain, belief: str) -> int:
+    """Components of each family of a mixture."""
+    few = columns <= FEW or belief == "composition"
+    return 8 if few and isinstance(domain, NonNegative | Count) else 4
+
+
+def bounds_of(domain: Domain, columns: int) -> np.ndarray:
+    """The upper bound of every column, infinity for none."""
+    bound = 1.0 if domain.name == "binary" else getattr(domain, "max", None)
+    return np.broadcast_to(np.asarray(np.inf if bound is None else bound, dtype=float), (columns,)).copy()
+
+
+def _columns(stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What all blocks of columns apart have."""
+    noise = stats.mean if decided.process == "binomial" else 0.0
+    arrays = {
+        "mean": stats.mean,
+        "shape": gamma_shape(stats.mean, stats.variance - noise),
+        "bounds": bounds_of(decided.domain, len(stats.mean)),
+    }
+    if decided.process == "poisson":
+        arrays["lam"] = decided.lam
+    if decided.layout is not None:
+        arrays["places"] = decided.layout[1]
+    options = {"domain": decided.domain, "decoding": decided.decoding, "escape": decided.escape}
+    return options | ({} if decided.layout is None else {"all_columns": decided.layout[0]}), arrays
+
+
+def plan_poisson(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The paper's belief."""
+    return _columns(stats, decided)
+
+
+def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Counts: the rates' mixture of Gammas, unless every column is bounded."""
+    options, arrays = _columns(stats, decided)
+    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
+    if decided.process == "poisson":
+        arrays["bounds"] = np.full(rows.columns, np.inf)
+    bounded = np.isfinite(arrays["bounds"])
+    arrays["largest"] = np.where(bounded, arrays["bounds"], stats.largest)
+    if not bounded.all():
+        arrays["gammas"] = fit_gammas(rows, stats, components, counts=True)
+        components = min(components, BINOMIALS) if decided.process == "binomial" else components
+    return options | {"components": components}, arrays
+
+
+def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Reals: a mixture of Gammas fitted to what is not zero."""
+    options, arrays = _columns(stats, decided)
+    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
+    return options, arrays | {
+        "zero_share": stats.zero_share,
+        "gammas": fit_gammas(rows, stats, components, counts=False),
+    }
+
+
+def plan_units(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Proportions: a Dirichlet prior by moments, and atoms at the vertices."""
+    one_hot, arrays = isinstance(decided.domain, OneHot), {}
+    if isinstance(decided.domain, Bounded):
+        bound = bounds_of(decided.domain, rows.columns)
+        mean, variance = stats.mean / bound, stats.variance / bound**2
+        share = np.stack([mean, 1 - mean], -1)
+        full = np.where(stats.largest == bound, stats.full_share, 0.0)
+        vertex = np.stack([full, stats.zero_share], -1)
+        strength = mean * (1 - mean) / variance - 1
+        arrays["bounds"] = bound
+    else:
+        share = stats.mean[None]
+        vertex = np.where(stats.largest == 1, stats.full_share, 0.0)[None]
+        strength = np.array([np.median(stats.mean * (1 - stats.mean) / stats.variance - 1)])
+    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
+    options = {
+        "domain": decided.domain,
+        "components": 0 if one_hot else components,
+        "has_law": not (isinstance(decided.domain, Simplex) and has_inner_zeros(stats)),
+        "decoding": decided.decoding,
+        "remainder": decided.remainder,
+        "escape": decided.escape,
+    }
+    strength = np.ones(1) if one_hot else np.clip(strength, 0.5, 1e4)
+    return options, arrays | {"share": share, "strength": strength, "vertex_share": vertex, "total": decided.lam}
+
+
+def plan_sparse_counts(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Wide counts: the prior of the total, and every column's share.
+
+    Columns that were never seen together expect 1/(rows + 1) units in a row.
+    """
+    totals = rows.totals()
+    mean, variance = float(totals.mean()), float(totals.var())
+    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
+    options = {
+        "width": decided.width,
+        "total_mean": mean,
+        "total_shape": float(gamma_shape(np.array([mean]), np.array([variance - mean]))[0]),
+        "total_largest": float(totals.max()),
+    }
+    total = Rows(totals[:, None])
+    expected = np.where(stats.mean > 0, stats.mean, 1 / ((rows.count + 1) * max(np.sum(stats.mean == 0), 1)))
+    return options, {
+        "shares": expected / expected.sum(),
+        "total_gammas": fit_gammas(total, total.statistics(), components, counts=True),
+    }
+
+
+def plan_sparse_reals(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Wide reals: every column's share of the non-zeros, and its mean where it is not zero."""
+    filled = 1 - stats.zero_share
+    seen = filled > 0
+    expected = np.where(seen, filled, 1 / ((rows.count + 1) * max(np.sum(~seen), 1)))
+    size = np.log(np.where(seen, stats.mean / np.where(seen, filled, 1.0), 1.0))
+    size[~seen] = size[seen].mean()
+    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
+    options = {"width": decided.width, "filled": float(filled.sum()), "components": components}
+    return options, {"shares": expected / expected.sum(), "log_size": size}
+
+
+PLANNERS: dict[str, Planner] = {
+    "poisson": plan_poisson,
+    "counts": plan_counts,
+    "reals": plan_reals,
+    "units": plan_units,
+    "sparse-counts": plan_sparse_counts,
+    "sparse-reals": plan_sparse_reals,
+}
+
+
+def plan_constants(
+    stats: Columns, columns: np.ndarray, domain: Domain, rows: int, sparse: bool, declared: bool
+) -> Part:
+    """Columns that never change; a ``declared`` domain bounds what they may be all the same."""
+    whole = np.full(len(columns), domain.name in ("count", "binary", "one-hot"))
+    arrays = {"values": stats.largest[columns], "whole": whole}
+    if declared:
+        arrays["bounds"] = bounds_of(domain, len(stats.largest))[columns]
+    return Part("constant", columns, {"rows": rows, "sparse": sparse}, arrays)
+
+
+def gamma_shape(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Of the Gamma prior by moments, kept within reason."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        shape = np.where(variance > 0, mean**2 / variance, np.inf)
+    return np.clip(shape, 0.1, 20.0)
+
+
+def fit_gammas(rows: Rows, stats: Columns, components: int, counts: bool) -> np.ndarray:
+    """The prior of every column (3, D, K): a mixture of Gammas; of at most about a million values."""
+    means = stats.mean if counts else stats.mean / (1 - stats.zero_share)
+    # Where little is seen of a column, exponentials around its mean.
+    around = 4.0 ** np.linspace(-1, 1, components) if components > 1 else np.ones(1)
+    alike = np.broadcast_to([[1 / components], [1.0]], (2, components))
+    if not len(means):
+        return np.zeros((3, 0, components))
+    prior = np.stack([np.vstack([alike, mean * around]) for mean in means], 1)
+    if rows.columns < WIDE:
+        some = rows.dense(np.arange(0, rows.count, -(-rows.count * rows.columns // 10**6))).T
+        for place, column in enumerate(some):
+            if np.count_nonzero(column) >= LEAST:
+                prior[:, place] = gamma_mixture(column if counts else column[column > 0], components, counts)
+    return prior

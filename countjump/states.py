@@ -1,0 +1,140 @@
+"""States: rows in the middle of a process. A state is a tensor (B, …), :class:`countjump.sparse.SparseRows`, or a :class:`Joint`.
+
+Whatever its kind, a state knows ``len(z)``, ``z[rows]``, ``z + other``, ``z - other`` and ``z.to(device)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor
+
+
+class State(Protocol):
+    """Rows in the middle of a process."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, rows: Any) -> Self: ...
+
+    def __add__(self, other: Any) -> Self: ...
+
+    def __sub__(self, other: Any) -> Self: ...
+
+    def to(self, device: Any) -> Self:
+        """On another device."""
+
+
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """States side by side: the same rows in several parts.
+
+    >>> z = Joint((torch.zeros(2, 1), torch.ones(2, 3)))
+    >>> (z + z)[torch.tensor([0])].parts
+    (tensor([[0.]]), tensor([[2., 2., 2.]]))
+    """
+
+    parts: tuple[Any, ...]
+
+    def __len__(self) -> int:
+        return len(self.parts[0])
+
+    def __getitem__(self, rows: Any) -> Joint:
+        return Joint(tuple(part[rows] for part in self.parts))
+
+    def __add__(self, other: Joint) -> Joint:
+        return Joint(tuple(a + b for a, b in zip(self.parts, other.parts, strict=True)))
+
+    def __sub__(self, other: Joint) -> Joint:
+        return Joint(tuple(a - b for a, b in zip(self.parts, other.parts, strict=True)))
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parts are."""
+        return self.parts[0].device
+
+    def to(self, device: Any) -> Joint:
+        """On another device."""
+        return Joint(tuple(part.to(device) for part in self.parts))
+
+    def row_hash(self) -> Tensor:
+        """See :func:`row_hash`."""
+        return sum(int(k) * row_hash(part) for k, part in zip(odd_numbers(len(self.parts)), self.parts, strict=True))  # type: ignore[return-value]
+
+    def arrivals(self, shares: np.ndarray, generators: Sequence[np.random.Generator]) -> Iterator[Joint]:
+        """See :func:`arrivals`."""
+        for parts in zip(*(arrivals(part, shares, generators) for part in self.parts), strict=True):
+            yield Joint(parts)
+
+    @classmethod
+    def concatenate(cls, pieces: Sequence[Joint]) -> Joint:
+        """Rows one after another."""
+        return cls(tuple(concatenate(each) for each in zip(*(piece.parts for piece in pieces), strict=True)))
+
+
+def concatenate(pieces: Sequence[Any]) -> Any:
+    """States of one kind, their rows one after another."""
+    if len(pieces) == 1:
+        return pieces[0]
+    kind = type(pieces[0])
+    return kind.concatenate(pieces) if hasattr(kind, "concatenate") else torch.cat(list(pieces))
+
+
+@cache
+def odd_numbers(count: int) -> Tensor:
+    """Fixed random odd numbers of 63 bits."""
+    return torch.from_numpy(np.random.default_rng(0).integers(2**62, size=count) * 2 + 1)
+
+
+def row_hash(z: Any) -> Tensor:
+    """A 64-bit number per row (B,), equal for equal rows of whole numbers."""
+    if hasattr(z, "row_hash"):
+        return z.row_hash()
+    flat = z.flatten(1).long()
+    return flat[:, 0] if flat.shape[1] == 1 else (flat * odd_numbers(flat.shape[1]).to(z.device)).sum(1)
+
+
+def distinct(key: Tensor) -> tuple[Tensor, Tensor]:
+    """The index of one row of each key (B,), and for every row the place of its key in that index.
+
+    >>> distinct(torch.tensor([7, 5, 7]))
+    (tensor([1, 0]), tensor([1, 0, 1]))
+    """
+    _, group = torch.unique(key, return_inverse=True)
+    first = torch.full((int(group.max()) + 1,), len(key), dtype=torch.long, device=key.device)
+    return first.scatter_reduce(0, group, torch.arange(len(key), device=key.device), "amin"), group
+
+
+def arrivals(whole: Any, shares: np.ndarray, generators: Sequence[np.random.Generator]) -> Iterator[Any]:
+    """A state of counts filling up from zero in ``len(shares)`` steps, every unit in one of them by its share.
+
+    Row i is drawn from the i-th generator.
+
+    >>> [int(z) for z in arrivals(torch.tensor([[5.0]]), np.array([0.0, 1.0]), [np.random.default_rng(0)])]
+    [0, 0, 5]
+    """
+    if hasattr(whole, "arrivals"):
+        yield from whole.arrivals(shares, generators)
+        return
+    flat = whole.flatten(1)
+    entries = [row.cpu().numpy() for row in flat]
+    steps = torch.from_numpy(draw_arrivals(entries, shares, generators)).to(flat)
+    z = torch.zeros_like(flat)
+    yield z.reshape(whole.shape)
+    for step in steps.unbind(1):
+        z = z + step.reshape(flat.shape)
+        yield z.reshape(whole.shape)
+
+
+def draw_arrivals(
+    rows: Sequence[np.ndarray], shares: np.ndarray, generators: Sequence[np.random.Generator]
+) -> np.ndarray:
+    """For the counts of each of the rows, one after another, how many of their units come in each step, (N, steps)."""
+    shares = np.clip(shares, 0, None) / shares.sum()
+    drawn = [g.multinomial(row.astype(np.int64), shares) for row, g in zip(rows, generators, strict=True)]
+    return np.concatenate([np.zeros((0, len(shares)), dtype=np.int64), *drawn])

@@ -1,0 +1,64 @@
+"""Checkpoints: everything that changes while a model is trained, in one file that is replaced whole."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from countjump._version import __version__
+from countjump.atomic import write_atomically
+
+FORMAT = 3
+"""The number of the checkpoints' format."""
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that does not belong to this fit, is of another version, or is damaged."""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A file, or none, for the fit that the ``fingerprint`` names."""
+
+    path: Path | None
+    fingerprint: str
+
+    def write(self, progress: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Replace the file."""
+        if self.path is None:
+            return
+        described = {
+            "format": str(FORMAT),
+            "countjump": __version__,
+            "fingerprint": self.fingerprint,
+            "progress": json.dumps(progress),
+        }
+        whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        write_atomically(self.path, save(whole, metadata=described))
+
+    def read(self) -> tuple[dict[str, Any], dict[str, Tensor]] | None:
+        """What was written, or None where nothing is."""
+        if self.path is None or not self.path.exists():
+            return None
+        advice = f"delete {self.path} or choose another checkpoint_dir"
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                described: dict[str, Any] = file.metadata() or {}
+                if described.get("format") != str(FORMAT):
+                    raise CheckpointError(
+                        f"the checkpoint {self.path} was written by countjump {described.get('countjump', 'before 0.2')} (format "
+                        f"{described.get('format', 'unknown')}), and this is countjump {__version__} (format {FORMAT}): {advice}"
+                    )
+                if described.get("fingerprint") != self.fingerprint:
+                    raise CheckpointError(
+                        f"the checkpoint {self.path} is of another fit (data or settings differ): {advice}"
+                    )
+                return json.loads(described["progress"]), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, json.JSONDecodeError) as error:
+            raise CheckpointError(f"the checkpoint {self.path} is damaged ({error}): {advice}") from error
