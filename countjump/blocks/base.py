@@ -118,7 +118,7 @@ class Block(nn.Module, ABC):
     def read(self, matrix: Any) -> Any:
         """Rows of a matrix (ndarray or CSR) as data."""
         dense = matrix.toarray() if sp.issparse(matrix) else matrix
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64))
+        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64)).to(next(self.buffers()).device)
 
     def write(self, x: Any) -> Any:
         """Data as rows of a matrix, inside their domain."""

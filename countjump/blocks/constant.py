@@ -42,7 +42,7 @@ class Constant(Block):
         if not sp.issparse(matrix):
             return super().read(matrix)
         difference = sp.csr_matrix(
-            matrix - sp.csr_matrix(np.ones((matrix.shape[0], 1))) @ sp.csr_matrix(self.values.numpy())
+            matrix - sp.csr_matrix(np.ones((matrix.shape[0], 1))) @ sp.csr_matrix(self.values.cpu().numpy())
         )
         if not difference.count_nonzero():
             return self.values.expand(matrix.shape[0], -1)

@@ -78,7 +78,7 @@ class Units(Block):
         """Data (B, D) in the shape of the state."""
         if self.whole:
             return x[:, None]
-        share = x / self.bounds.to(x.device)
+        share = x / self.bounds
         return torch.stack([share, 1 - share], -1)
 
     def from_shares(self, x: Tensor) -> Tensor:

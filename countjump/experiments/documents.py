@@ -381,8 +381,7 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
     """A table per set: a line per method and number of steps, between the floor and the paper's numbers."""
     parts: list[str] = []
     for name, known in sets.items():
-        mine = _of_lines(records, name)
-        if not mine:
+        if not (mine := _of_lines(records, name)):
             continue
         size = "{rows:,} rows of {columns:,} columns; {splits} splits".format(**next(iter(mine.values()))[0])
         slow, draws = (_of_methods(mine, field) for field in ("slow_splits", "draws"))
@@ -493,8 +492,7 @@ def examples(records: list[Record], sets: dict[str, Any]) -> str:
     """Generated rows as their top words, beside real ones."""
     parts = ["The columns with the largest values of random rows, largest first.", ""]
     for name in sets:
-        shown = _best_known(records, name)
-        if not shown:
+        if not (shown := _best_known(records, name)):
             continue
         parts += [f"## {name}", "", "real", ""]
         parts += [f"- {', '.join(words)}" for words in next(iter(shown.values()))["examples_real"]]

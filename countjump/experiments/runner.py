@@ -211,8 +211,7 @@ def lengths(records: list[Record], methods: tuple[str, ...]) -> list[str]:
     """How many runs there are of each method, and how long they were trained."""
     lines = []
     for method in methods:
-        mine = [r for r in records if r["method"] == method]
-        if not mine:
+        if not (mine := [r for r in records if r["method"] == method]):
             continue
         runs = spread([len({r["run"] for r in mine if r["dataset"] == d}) for d in {r["dataset"] for r in mine}])
         epochs = spread([r["epochs"] for r in mine if "epochs" in r])

@@ -188,8 +188,7 @@ def _log_table(records: list[Record], shown: list[tuple[str, int]]) -> list[str]
     head = ["set", "floor", *(f"{m}, {s} steps" for m, s in shown)]
     rows = []
     for name in SETS:
-        base = mean_of(records, "floor_log1p", dataset=name)
-        if base is None:
+        if not (base := mean_of(records, "floor_log1p", dataset=name)):
             continue
         cells = [name, f"{base[0]:.3g}"]
         for method, steps in shown:
@@ -216,8 +215,7 @@ def _panels(records: list[Record]) -> dict[str, dict[str, Any]]:
     panels: dict[str, dict[str, Any]] = {}
     most = dict(_shown(records))
     for name in SETS:
-        mine = sorted((r for r in records if r["dataset"] == name), key=lambda r: r["run"])
-        if not mine:
+        if not (mine := sorted((r for r in records if r["dataset"] == name), key=lambda r: r["run"])):
             continue
         histograms = {r["method"]: r["histogram"] for r in reversed(mine) if r["steps"] == most[r["method"]]}
         panels[name] = {key: mine[0]["histogram"][key] for key in ("edges", "true")}
@@ -230,8 +228,7 @@ def _curves(records: list[Record]) -> dict[str, dict[str, Any]]:
     """For every set: the floor, and W1 against the number of steps of our belief and of the paper's."""
     curves: dict[str, dict[str, Any]] = {}
     for name in SETS:
-        base = mean_of(records, "floor", dataset=name)
-        if base is None:
+        if not (base := mean_of(records, "floor", dataset=name)):
             continue
         curves[name] = {"floor": base[0]}
         for method in ("jump", "jump-paper"):
