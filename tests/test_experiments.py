@@ -19,7 +19,7 @@ PROMISED = {
     "dataset", "method", "run", "seed", "steps", "w1", "floor", "w1_log1p", "floor_log1p",
     "seconds_fit", "seconds_sample", "updates",
 }  # fmt: skip
-BESIDES = {"floor_sd", "floor_log1p_sd", "rows", "quantiles", "histogram", "learning_curve"}
+BESIDES = {"floor_sd", "floor_log1p_sd", "pairs", "rows", "quantiles", "histogram", "learning_curve"}
 TINY = {"rows": 100, "updates": 2, "pairs": 2}
 
 
@@ -392,3 +392,14 @@ def test_a_file_where_a_directory_should_be(tmp_path, capsys):
     code, _, err = run(capsys, "reproduce", "univariate", "--preset", "smoke", "--quiet", "--out", tmp_path / "taken")
     assert (code, err.count("\n")) == (2, 1)
     assert (tmp_path / "taken").read_text() == "mine"
+
+
+def test_records_of_another_floor_get_the_present_one(tmp_path):
+    """It is the same for every method: how many pairs it is the mean of is the preset's choice."""
+    for pairs in (2, 3):
+        experiment = Univariate("smoke", TINY | {"pairs": pairs})
+        runner.run(experiment, tmp_path, ["Gamma"], ["jump"], 1 if pairs == 2 else 2, progress=False)
+    records = runner.read_records(tmp_path)
+    assert {record["run"] for record in records} == {0, 1}
+    assert len({record["floor"] for record in records}) == 1
+    assert {record["pairs"] for record in records} == {3}

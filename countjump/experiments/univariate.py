@@ -78,7 +78,6 @@ class Univariate(Experiment):
         rows, known = self.settings["rows"], self.recipe["sets"][cell.dataset]
         seed = 1000 * list(SETS).index(cell.dataset) + cell.run
         x = SETS[cell.dataset](np.random.default_rng([seed, 0]), rows)
-        floors, floors_log1p = _floors(cell.dataset, rows, self.settings["pairs"])
         model, data = self._model(cell, x, seed)
         # What was resumed took longer than was measured.
         said: Record = {"resumed": True} if checkpoint.exists() else {}
@@ -94,16 +93,28 @@ class Univariate(Experiment):
             start = time.perf_counter()
             y = model.sample(rows, steps=steps, random_state=seed).ravel()
             seconds_sample = time.perf_counter() - start
-            record = cell.key(seed, steps) | {"w1": w1(x, y), "floor": floors.mean()}
-            record |= {"w1_log1p": w1(np.log1p(x), np.log1p(y)), "floor_log1p": floors_log1p.mean()}
+            record = cell.key(seed, steps) | {"w1": w1(x, y), "w1_log1p": w1(np.log1p(x), np.log1p(y))}
             record |= {"seconds_fit": round(seconds_fit, 2), "seconds_sample": round(seconds_sample, 3)}
-            record |= {"updates": updates, **said, "floor_sd": floors.std(), "floor_log1p_sd": floors_log1p.std()}
+            record |= {"updates": updates, **said, **self._floor(cell.dataset)}
             quantiles = {str(q): [float(np.quantile(values, q)) for values in (x, y)] for q in QUANTILES}
             record |= {"rows": rows, "quantiles": quantiles}
             record["histogram"] = runner.histogram(_edges(x, known["discrete"]), x, y)
             record["learning_curve"] = [round(each["loss"], 5) for each in model.history_]
             records.append(record)
         return records
+
+    def _floor(self, dataset: str) -> Record:
+        values, logs = _floors(dataset, self.settings["rows"], self.settings["pairs"])
+        found = {
+            "floor": values.mean(),
+            "floor_sd": values.std(),
+            "floor_log1p": logs.mean(),
+            "floor_log1p_sd": logs.std(),
+        }
+        return {name: float(value) for name, value in found.items()} | {"pairs": self.settings["pairs"]}
+
+    def refresh(self, records: list[Record]) -> list[Record]:
+        return [r if r.get("pairs") == self.settings["pairs"] else r | self._floor(r["dataset"]) for r in records]
 
     def _model(self, cell: Cell, x: np.ndarray, seed: int) -> tuple[Any, np.ndarray]:
         """The method's model, and the data that it is given."""

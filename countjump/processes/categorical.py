@@ -210,7 +210,7 @@ class CategoricalDiffusion(Process):
         return torch.cat([torch.randint(states, shape, device=device, generator=each) for _, each in streams]).double()
 
     def marginal(self, x: Tensor, t: Tensor) -> States:
-        return self._law(len(x), lambda some: self.transition.reach(x[some], self._left(some, t)))
+        return self._law(x, lambda some: self.transition.reach(x[some], self._left(some, t)))
 
     def posterior(self, z: Tensor, x: Tensor, s: Tensor, t: Tensor) -> States:
         """Q_s|0(x_0, ·) Q_t|s(·, z_t), normalised (D3PM's equation 3)."""
@@ -227,7 +227,7 @@ class CategoricalDiffusion(Process):
         def weights(some: Tensor) -> Tensor:
             return before(some, self._left(some, s)) * self.transition.reach(z[some], self._left(some, t, s))
 
-        return self._law(len(z), weights)
+        return self._law(z, weights)
 
     def loss(self, x: Tensor, z: Tensor, t: Tensor, prediction: Categorical, generator: torch.Generator) -> Tensor:
         """−ln p̂(x_0), per column: it bounds the divergence of every step's law from its posterior, whatever s."""
@@ -253,8 +253,9 @@ class CategoricalDiffusion(Process):
     def grid(self, steps: int) -> Tensor:
         return self.schedule.grid(steps)
 
-    def _law(self, rows: int, weights: Callable[[Tensor], Tensor]) -> States:
-        return States(weights, torch.arange(rows), max(ENTRIES // (self.columns * self.transition.states), 1))
+    def _law(self, z: Tensor, weights: Callable[[Tensor], Tensor]) -> States:
+        every = torch.arange(len(z), device=z.device)
+        return States(weights, every, max(ENTRIES // (self.columns * self.transition.states), 1))
 
     def _left(self, some: Tensor | slice, t: Tensor, s: Tensor | None = None) -> Tensor:
         """α_t, or α_t/α_s, of some rows, shaped (B, 1, 1)."""
