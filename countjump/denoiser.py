@@ -43,6 +43,8 @@ class Denoiser(nn.Module):
         """The prediction for the states z at the times t, (B,) or (1,) for all."""
         alpha = self.schedule.alpha(t)[:, None].expand(len(z), 1)
         features = self.block.features(z, alpha)  # type: ignore[operator]
+        if condition is not None and self.condition is None:
+            raise ValueError("this denoiser takes no condition: give it a module that embeds one")
         embedded = None if condition is None or self.condition is None else self.condition(condition)
         if not self.training:
             output = self._in_chunks(features, t, embedded)

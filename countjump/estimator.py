@@ -51,8 +51,8 @@ SCORE_STEPS = 100
 SCORE_EVALUATIONS = 2048
 """Draws of a score, by default, times the rows that a model can make at all."""
 
-SCORE_ROWS = 1024
-"""Draws that are scored together."""
+SCORE_ROWS, SCORE_ENTRIES = 1024, 2**24
+"""Draws that are scored together, and entries of their rows times steps, at most, but for a single row."""
 
 
 class Fitted:
@@ -380,6 +380,8 @@ class Estimator(Fitted, ABC):
         names, first, group = np.unique(row_names(matrix), return_index=True, return_inverse=True)
         scores = np.full(len(first), -np.inf)
         rows, at_once = Rows(matrix), max(SCORE_ROWS // int(draws), 1)
+        entries = matrix.nnz / matrix.shape[0] if sp.issparse(matrix) else matrix.shape[1]
+        at_once = int(np.clip(SCORE_ENTRIES / (max(entries, 1) * steps * draws), 1, at_once))
         with threads_for(self.block_.varying):
             for start in range(0, len(first), at_once):
                 some = np.arange(start, min(start + at_once, len(first)))

@@ -62,6 +62,10 @@ def decode(value: Any) -> Any:
     """Back from :func:`encode`."""
     if isinstance(value, dict) and value.get("type") in OBJECTS:
         return OBJECTS[value["type"]](**{k: decode(v) for k, v in value.items() if k != "type"})
+    if isinstance(value, dict):
+        raise ModelFileError(
+            f"an object of the unknown type {value.get('type')!r}: register its class in countjump.persistence.OBJECTS"
+        )
     if isinstance(value, list):
         return tuple(decode(item) for item in value)
     return math.inf if value == "inf" else value
@@ -99,7 +103,7 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise ModelFileError(f"{directory / FILE} is not a countjump model: give the directory that save() wrote")
     if described.get("version") != VERSION:
         raise ModelFileError(
-            f"{directory} is of model version {described.get('version')}, and this is version {VERSION}: "
+            f"{directory} is of model version {described.get('version')}, and this is version {VERSION} ({__version__}): "
             f"load it with the countjump that saved it ({described.get('countjump')}), or fit and save it again"
         )
     weights = directory / str(described.get("weights"))

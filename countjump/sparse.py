@@ -168,11 +168,11 @@ class SparseRows:
     def arrivals(self, shares: np.ndarray, generators: Sequence[np.random.Generator]) -> Iterator[SparseRows]:
         """See :func:`countjump.states.arrivals`; all states have the same places."""
         rows = np.split(self.value.cpu().numpy(), self.starts[1:].cpu().numpy())
-        steps = torch.from_numpy(draw_arrivals(rows, shares, generators)).to(self.value)
+        steps = draw_arrivals(rows, shares, generators)
         z = torch.zeros_like(self.value)
         yield self.with_values(z)
-        for step in steps.unbind(1):
-            z = z + step
+        for step in steps.T:
+            z = z + torch.from_numpy(step.astype(np.float64)).to(self.value)
             yield self.with_values(z)
 
     def row_hash(self) -> Tensor:

@@ -123,11 +123,11 @@ def arrivals(whole: Any, shares: np.ndarray, generators: Sequence[np.random.Gene
         return
     flat = whole.flatten(1)
     entries = [row.cpu().numpy() for row in flat]
-    steps = torch.from_numpy(draw_arrivals(entries, shares, generators)).to(flat)
+    steps = draw_arrivals(entries, shares, generators)
     z = torch.zeros_like(flat)
     yield z.reshape(whole.shape)
-    for step in steps.unbind(1):
-        z = z + step.reshape(flat.shape)
+    for step in steps.T:
+        z = z + torch.from_numpy(step.astype(np.float64)).to(flat).reshape(flat.shape)
         yield z.reshape(whole.shape)
 
 

@@ -98,7 +98,8 @@ def shares(given: Tensor, calibrated: bool = False) -> Shares:
         return law
     classes = len(COUNT_CLASSES) + 1
     bias = {"class_bias": draw(2, classes), "shrinkage": draw(2)}
-    return replace(law, **bias, frequency_bias=draw(2, 2), frequency=draw(3, 2))
+    bias |= {"frequency_bias": draw(2, 2), "reuse_bias": draw(2, 2)}
+    return replace(law, **bias, frequency=draw(3, 2))
 
 
 def total_composition(given: Tensor, calibrated: bool = False, total: object = None) -> TotalComposition:

@@ -212,7 +212,7 @@ def test_a_wide_column_that_was_never_seen_has_an_escape_mass():
     """Of 30 columns that were never seen in 200 rows a row is expected to hold 1/201 units."""
     X = np.random.default_rng(0).poisson(0.3, size=(200, 300))
     X[:, :30] = 0
-    model = quick(max_updates=1, learning_rate=1e-9, validation_fraction=0.0).fit(sp.csr_matrix(X))
+    model = quick(max_updates=300, learning_rate=3e-3).fit(sp.csr_matrix(X))
     assert model.belief_ == "composition"
     held_out = np.random.default_rng(1).poisson(0.3, size=(60, 300))
     held_out[:, :30] = 0

@@ -60,7 +60,8 @@ def shares(given: Tensor = SEEN, calibrated: bool = False, seed: int = 3) -> Sha
     if not calibrated:
         return law
     bias = {"class_bias": draw(b, CLASSES), "shrinkage": draw(b)}
-    return replace(law, **bias, frequency_bias=draw(b, 2), frequency=draw(columns, 2))
+    bias |= {"frequency_bias": draw(b, 2), "reuse_bias": draw(b, 2)}
+    return replace(law, **bias, frequency=draw(columns, 2))
 
 
 def formula(law: Shares) -> Tensor:
@@ -70,7 +71,10 @@ def formula(law: Shares) -> Tensor:
     if law.frequency_bias is not None:
         logits = logits + law.frequency_bias @ law.frequency.t()
     discount = torch.sigmoid(law.burstiness[:, 0] + law.reuse[:, 1:2])
-    weight = torch.where(z > 0, (z - discount) * (law.reuse[:, 2:] @ law.burstiness[:, 1:].t()).exp(), 0.0)
+    gain = law.reuse[:, 2:] @ law.burstiness[:, 1:].t()
+    if law.reuse_bias is not None:
+        gain = gain + law.reuse_bias @ law.frequency.t()
+    weight = torch.where(z > 0, (z - discount) * gain.exp(), 0.0)
     reused = torch.sigmoid(law.reuse[:, :1]) * (z > 0).any(1, keepdim=True)
     share = weight / weight.sum(1, keepdim=True).clamp(min=1e-300)
     mu = (1 - reused) * logits.softmax(-1) + reused * share
@@ -132,7 +136,7 @@ def test_cross_entropy_and_its_gradient_are_those_of_the_formula(own: bool, cali
         law = replace(law, given=places.with_values(law.given.at(places)))
         assert law.given.same_places(value)
     names = ["query", "reuse", "table", "bias", "burstiness"]
-    names += ["class_bias", "shrinkage", "frequency_bias", "frequency"] if calibrated else []
+    names += ["class_bias", "shrinkage", "frequency_bias", "reuse_bias", "frequency"] if calibrated else []
     inputs = [getattr(law, name).requires_grad_() for name in names]
     row_weights = d(0.3, 2.0, 1.0)
     plain = -(value.dense() * formula(law).log()).sum(1)
@@ -146,7 +150,18 @@ def test_cross_entropy_and_its_gradient_are_those_of_the_formula(own: bool, cali
 
 def test_single_precision_is_as_good_as_it_can_be():
     law = shares(calibrated=True)
-    names = ("query", "reuse", "table", "bias", "burstiness", "class_bias", "shrinkage", "frequency_bias", "frequency")
+    names = (
+        "query",
+        "reuse",
+        "table",
+        "bias",
+        "burstiness",
+        "class_bias",
+        "shrinkage",
+        "frequency_bias",
+        "reuse_bias",
+        "frequency",
+    )
     single = replace(law, **{name: getattr(law, name).float() for name in names})
     torch.testing.assert_close(single.dense(), formula(law), rtol=1e-4, atol=1e-6)
     places = SparseRows.from_dense(torch.ones_like(SEEN))
@@ -585,3 +600,32 @@ def test_gammas_of_amounts_have_their_means():
         mean = (w * d(-1.0, 1.0).exp()).sum() * (v * law.levels.exp()).sum() * size.exp()
         spread = float(drawn[:, column].std()) / np.sqrt(40_000)
         assert abs(float(drawn[:, column].mean() - mean)) < 4 * spread
+
+
+def test_where_every_column_is_seen_none_is_new():
+    """Whatever rounding leaves of the softmax, and however much it is raised, every unit falls on a column of its own row."""
+    columns, count = 300, 3
+    g = generator(0)
+    law = Shares(
+        torch.randn(count, 4, generator=g),
+        torch.randn(count, 3, generator=g),
+        SparseRows.from_dense(torch.full((count, columns), 5.0).double()),
+        torch.randn(columns, 4, generator=g),
+        torch.randn(columns, generator=g),
+        torch.zeros(columns, 2),
+        class_bias=torch.tensor([[6.0, *[0.0] * (CLASSES - 1)]]).expand(count, -1),
+    )
+    assert law.weights()[2].tolist() == [1.0] * count
+    strength = torch.full((count, 3), 1e6, dtype=torch.float64)
+    drawn = TotalComposition(known(*[8000.0] * count), law, strength).sample(generator(0))
+    assert drawn.totals.tolist() == [8000.0] * count
+
+
+def test_a_place_with_nothing_there_is_no_part_of_a_set():
+    law = SparseSet(
+        torch.zeros(1, 1), torch.full((1, 1), 1.0), torch.randn(1, 2, generator=generator(0)), SparseRows.empty(1, 4),
+        torch.randn(4, 2, generator=generator(1)), torch.zeros(4), torch.ones(1, 1).double(),
+    )  # fmt: skip
+    value = SparseRows(torch.tensor([0, 0]), torch.tensor([1, 3]), d(1.0, 0.0), (1, 4))
+    for each in (law, law.thin(0.5)):
+        torch.testing.assert_close(each.log_prob(value), each.log_prob(value.nonzero()))

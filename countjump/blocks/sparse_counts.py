@@ -33,8 +33,9 @@ WHOLE = 2**15
 POWERS = 3
 """Powers of the logarithm of a column's frequency by which shares are calibrated."""
 
-CALIBRATED = (POWERS, 1, len(COUNT_CLASSES) + 1, 1)
-"""Numbers of the calibration: frequency bias of new columns, log-odds of reuse, bias of the count classes, shrinkage."""
+CALIBRATED = (POWERS, 1, POWERS, len(COUNT_CLASSES) + 1, 1)
+"""Numbers of the calibration: frequency bias of new columns, log-odds of reuse, frequency bias of reused columns, bias of the
+count classes, shrinkage."""
 
 TOTAL_WIDTH = 128
 """Hidden units of the total network."""
@@ -63,12 +64,15 @@ class SparseCounts(Block):
     """The missing total by a mixture of negative binomials, and its units fall on columns by
     :class:`countjump.laws.sparse.TotalComposition`.
 
-    ``shares`` (D,) are the columns' shares in all units, ``total_*`` the prior of a row's total. A column has one vector, a row of
+    ``shares`` (D,) are the columns' shares in all units, also of those that are ``unseen`` (D,), ``total_*`` the prior of a row's
+    total. A column has one vector, a row of
     ``table``, by which it is seen (Σ_d ln(1 + z_d) table_d) and by which it comes.
     """
 
     inclusion: Tensor
     frequency: Tensor
+    unseen: Tensor
+    log_shares: Tensor
     is_calibrated: Tensor
     sparse = exact = True
 
@@ -80,6 +84,7 @@ class SparseCounts(Block):
         total_shape: float,
         total_largest: float,
         total_gammas: Tensor,
+        unseen: Tensor | None = None,
     ) -> None:
         super().__init__()
         one = torch.ones(1, dtype=torch.float64)
@@ -87,6 +92,7 @@ class SparseCounts(Block):
             Count(), total_mean * one, total_shape * one, total_largest * one, torch.inf * one, BINOMIALS, total_gammas
         )
         self.width, self.size = width, len(shares)
+        unseen = torch.zeros(self.size, dtype=torch.bool) if unseen is None else unseen
         self.ordinary = min(max(total_mean, 1.0), ORDINARY)
         self.table = nn.Embedding(self.size, width, sparse=True)
         nn.init.normal_(self.table.weight, std=width**-0.5)
@@ -95,10 +101,12 @@ class SparseCounts(Block):
         self.burstiness = nn.Parameter(torch.zeros(self.size, 2))
         constants(
             self,
+            unseen=unseen.nonzero().squeeze(1),
+            log_shares=shares.log().float(),
             inclusion=(SAMPLED * (shares + 1 / self.size) / 2).clamp(max=1).float(),
-            frequency=_powers(shares.log(), shares, POWERS).clamp(-5, 5).float(),
+            frequency=_powers(shares.log(), shares, POWERS).clamp(-5, 5).float() * ~unseen[:, None],
         )
-        self.calibration = nn.Parameter(torch.zeros(2, sum(CALIBRATED)))
+        self.calibration = nn.Parameter(torch.zeros(4, sum(CALIBRATED)))
         self.strength = nn.Parameter(torch.zeros(2, 3, dtype=torch.float64))
         self.register_buffer("is_calibrated", torch.tensor(False))
         last = nn.Linear(TOTAL_WIDTH, self.total.outputs)
@@ -189,13 +197,14 @@ class SparseCounts(Block):
     def calibrate(self, shares: Shares, alpha: Tensor) -> Shares:
         """With what is common to all rows at a time: see :data:`CALIBRATED`."""
         frequency = self.frequency if shares.given.sample is None else self.frequency[shares.given.sample.columns]
-        new, odds, classes, shrinkage = (_in_time(alpha) @ self.calibration).split(CALIBRATED, 1)
+        new, odds, reused, classes, shrinkage = (_in_time(alpha) @ self.calibration).split(CALIBRATED, 1)
         return replace(
             shares,
             reuse=torch.cat([shares.reuse[:, :1] + soft_clip(odds, 6), shares.reuse[:, 1:]], 1),
             class_bias=soft_clip(classes, 6),
             shrinkage=soft_clip(shrinkage[:, 0], 6),
             frequency_bias=new,
+            reuse_bias=soft_clip(reused, 2),
             frequency=frequency,
         )
 
@@ -211,7 +220,7 @@ class SparseCounts(Block):
 
     def strengths(self, z: SparseRows, alpha: Tensor) -> Tensor:
         """s, A_new and A_seen (B, 3): they grow with what is seen, as in an urn."""
-        log_strength = torch.log(z.totals + SEEN_BEFORE)[:, None] + _in_time(alpha).double() @ self.strength
+        log_strength = torch.log(z.totals + SEEN_BEFORE)[:, None] + _in_time(alpha)[:, :2].double() @ self.strength
         return log_strength.clamp(-10, 30).exp()
 
     # Losses and stages.
@@ -284,7 +293,7 @@ class SparseCounts(Block):
             updates=min(updates, CALIBRATION_UPDATES, 2 * len(few)) if len(held_out) else 0,
             batch_size=CALIBRATION_ROWS,
             learning_rate=0.03,
-            start=lambda: self._set_calibrated(bool(len(held_out))),
+            start=lambda: self._begin_calibration(training, few, bool(len(held_out))),
             after=True,
         )
         strengths = Stage(
@@ -299,8 +308,16 @@ class SparseCounts(Block):
         )
         return [learned, calibration, strengths]
 
-    def _set_calibrated(self, calibrated: bool) -> None:
+    @torch.no_grad()
+    def _begin_calibration(self, training: Training, rows: np.ndarray, calibrated: bool) -> None:
+        """Columns that were never seen get back the shares that they were given: training could only lower them."""
         self.is_calibrated.fill_(calibrated)
+        if len(self.unseen):
+            generator = torch.Generator(training.device).manual_seed(0)
+            shares = training.believe(rows[:CALIBRATION_ROWS], generator)[0].missing.shares
+            log_norm = torch.addmm(shares.bias, shares.query, shares.table.t()).logsumexp(1).mean()
+            self.table.weight[self.unseen] = 0.0
+            self.bias[self.unseen] = log_norm + self.log_shares[self.unseen]
 
     @torch.no_grad()
     def initialise(self, rows: Any, training: np.ndarray) -> None:
@@ -316,8 +333,8 @@ class SparseCounts(Block):
 
 
 def _in_time(alpha: Tensor) -> Tensor:
-    """1 and √α, (B, 2): what is calibrated changes with time."""
-    return torch.cat([torch.ones_like(alpha), alpha.sqrt()], 1).float()
+    """1, √α, α and ln α, (B, 4): what is calibrated changes with time; strengths with the first two."""
+    return torch.cat([torch.ones_like(alpha), alpha.sqrt(), alpha, alpha.clamp(min=1e-6).log() / 4], 1).float()
 
 
 def _powers(value: Tensor, weights: Tensor, count: int) -> Tensor:

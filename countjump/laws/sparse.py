@@ -105,7 +105,8 @@ class Shares:
     urn; π = 0 where nothing is seen. ``query`` (B, H) and ``reuse`` (B, 3), the log-odds of π, what is added to the log-odds of
     the discounts δ, and g, are the network's; ``burstiness`` (D, 2) holds the log-odds of δ, and c.
 
-    The calibration: ``frequency_bias`` (B, L) is f, times the columns' ``frequency`` (D, L); ``class_bias`` (B, 8) is the bias of
+    The calibration: ``frequency_bias`` (B, L) is f, times the columns' ``frequency`` (D, L); ``reuse_bias`` (B, L) times the same
+    is added to g c_d; ``class_bias`` (B, 8) is the bias of
     columns that are seen 0, 1, 2, ... times; ``shrinkage`` (B,) times ln(1 + μ_d/0.03) is added for seen columns, and moves units
     between these alone.
     """
@@ -119,6 +120,7 @@ class Shares:
     class_bias: Tensor | None = None
     shrinkage: Tensor | None = None
     frequency_bias: Tensor | None = None
+    reuse_bias: Tensor | None = None
     frequency: Tensor | None = None
 
     def __len__(self) -> int:
@@ -130,7 +132,7 @@ class Shares:
         return len(self.bias)
 
     def __getitem__(self, rows: Any) -> Shares:
-        per_row = ("query", "reuse", "given", "class_bias", "shrinkage", "frequency_bias")
+        per_row = ("query", "reuse", "given", "class_bias", "shrinkage", "frequency_bias", "reuse_bias")
         return replace(self, **{name: each[rows] for name in per_row if (each := getattr(self, name)) is not None})
 
     def at(self, places: SparseRows) -> tuple[Tensor, Tensor]:
@@ -194,16 +196,19 @@ class Shares:
         if self.class_bias is not None:
             seen = raw * self._bias(z, z.value, raw, self._shrinkage_shift(raw)).exp()
             new = new * self.class_bias[:, 0].exp()
+        occupied = (z.value > 0).nonzero().squeeze(1)
+        weights[z.row[occupied], z.column[occupied]] = 0.0
+        new = torch.where(weights.sum(-1) > 0, new, 0.0)  # where every column is seen, none is new
         whole = z.per_row(seen) + new
-        there = (z.value > 0).nonzero().squeeze(1)
-        weights[z.row[there], z.column[there]] = 0.0
-        return weights, seen / whole[z.row], (z.per_row(seen) / whole).clamp(max=1 - 1e-12)
+        return weights, seen / whole[z.row], z.per_row(seen) / whole
 
     def _reuse_weights(self) -> Tensor:
         """ln(z_d − δ_d) + g c_d, of what is given (N,)."""
         z, (discount, c) = self.given, self.burstiness.unbind(1)
         discount = (discount.index_select(0, z.column) + self.reuse[:, 1].index_select(0, z.row)).sigmoid()
         gain = self.reuse[:, 2].index_select(0, z.row) * c.index_select(0, z.column)
+        if self.reuse_bias is not None and self.frequency is not None:
+            gain = gain + (self.reuse_bias.index_select(0, z.row) * self.frequency.index_select(0, z.column)).sum(1)
         return (z.value.to(discount.dtype) - discount).clamp(min=TINY).log() + gain
 
     def _bias(self, places: SparseRows, count: Tensor, share: Tensor, shift: Tensor | None) -> Tensor:
@@ -598,7 +603,8 @@ class SparseSet(CountLaw):
         share = _LogSoftmax.apply(self.query, self.table, self.bias, value, self.given).exp().double()
         rate = self.log_rate.double().exp()
         present = torch.log(-torch.expm1(-rate[value.row] * share[:, None]).clamp(max=-1e-300))
-        return present, -rate * (1 - value.per_row(share)).clamp(min=0)[:, None]
+        taken = value.per_row(torch.where(value.value > 0, share, 0.0))
+        return present, -rate * (1 - taken).clamp(min=0)[:, None]
 
     def _thinned_log_prob(self, value: SparseRows) -> Tensor:
         rate, share = self.log_rate.double().exp(), self.shares().double()
@@ -607,7 +613,8 @@ class SparseSet(CountLaw):
             [torch.log1p(self.kept * torch.expm1(-r[:, None] * share)).sum(1) for r in rate.unbind(1)], 1
         )
         kept = self.kept.expand(len(self.query), 1)[value.row]
-        entries = (kept * present).clamp(min=1e-300).log() - torch.log1p(-kept * present)
+        comes = (kept * present).clamp(1e-300, 1 - 1e-16)
+        entries = comes.log() - torch.log1p(-comes)
         return self._mix(value, entries, absent)
 
     def _mix(self, value: SparseRows, entries: Tensor, absent: Tensor) -> Tensor:

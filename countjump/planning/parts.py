@@ -164,9 +164,11 @@ def plan_sparse_counts(rows: Rows, stats: Columns, decided: Decided) -> tuple[di
         "total_largest": float(totals.max()),
     }
     total = Rows(totals[:, None])
-    expected = np.where(stats.mean > 0, stats.mean, 1 / ((rows.count + 1) * max(np.sum(stats.mean == 0), 1)))
+    unseen = stats.mean == 0
+    expected = np.where(unseen, 1 / ((rows.count + 1) * max(unseen.sum(), 1)), stats.mean)
     return options, {
         "shares": expected / expected.sum(),
+        "unseen": unseen,
         "total_gammas": fit_gammas(total, total.statistics(), components, counts=True),
     }
 

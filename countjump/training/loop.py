@@ -23,7 +23,7 @@ from tqdm import tqdm
 from countjump.progress import Progress
 from countjump.training.batches import Batches
 from countjump.training.checkpoints import Checkpoint, CheckpointError
-from countjump.training.optimisers import make_optimisers
+from countjump.training.optimisers import RowAdam, make_optimisers
 
 AVERAGE_EVERY = 16
 """Updates from one addition to the moving average to the next, at most: each passes over all weights."""
@@ -109,7 +109,7 @@ def run(module: nn.Module, stages: Sequence[Any], settings: Settings) -> dict[st
             tensors = {}
             checkpoint.write(asdict(state), _module_tensors(module))
     except KeyboardInterrupt:
-        if checkpoint.path is not None and settings.progress:
+        if checkpoint.path is not None and checkpoint.path.exists() and settings.progress:
             tqdm.write(f"countjump: interrupted; the same fit with this checkpoint_dir goes on from {checkpoint.path}")
         raise
     return state.finished
@@ -223,7 +223,8 @@ class _Stage:
             moments = {name.rpartition("/")[2]: t for name, t in tensors.items() if name.startswith(f"moment/{i}/")}
             for optimiser in self.optimisers:
                 if any(weight is each for group in optimiser.param_groups for each in group["params"]) and moments:
-                    on_device = {k: v if k in ("step", "decay") else v.to(weight.device) for k, v in moments.items()}
+                    stay = ("step", "decay") if isinstance(optimiser, RowAdam) else ()
+                    on_device = {k: v if k in stay else v.to(weight.device) for k, v in moments.items()}
                     optimiser.state[weight] = on_device
 
 
