@@ -15,7 +15,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from tables import counts, quick, wide_counts
 
-from countjump import JumpModel
+from countjump import JumpModel, __version__
 from countjump.blocks import sparse_counts
 from countjump.training import CheckpointError
 from countjump.training.batches import Batches
@@ -178,7 +178,8 @@ def test_a_model_of_another_version_is_refused_by_both_versions(tmp_path, versio
     quick().fit(counts()).save(tmp_path / "m")
     file = tmp_path / "m" / "model.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"version": version, "countjump": countjump}))
-    with pytest.raises(ValueError, match=rf"model version {version}, and this is version 5: .*\({countjump}\), or fit"):
+    both = rf"model version {version}, and this is version 5 \({__version__}\): .*\({countjump}\), or fit"
+    with pytest.raises(ValueError, match=both):
         JumpModel.load(tmp_path / "m")
 
 
@@ -186,3 +187,16 @@ def test_an_unseeded_fit_resumes_too(tmp_path):
     first = quick(random_state=None, checkpoint_dir=tmp_path).fit(counts())
     again = quick(random_state=None, checkpoint_dir=tmp_path).fit(counts())
     np.testing.assert_array_equal(first.sample(5, 2, 0), again.sample(5, 2, 0))
+
+
+def test_an_object_of_an_unknown_type_in_a_model_file_is_refused(tmp_path):
+    """Such as a schedule of one's own that was not registered again."""
+    quick().fit(counts()).save(tmp_path / "m")
+    file = tmp_path / "m" / "model.json"
+    described = json.loads(file.read_text())
+    described["fitted"]["plan"]["schedule"]["type"] = "Power"
+    file.write_text(json.dumps(described))
+    with pytest.raises(
+        ValueError, match=r"unknown type 'Power': register its class in countjump\.persistence\.OBJECTS"
+    ):
+        JumpModel.load(tmp_path / "m")
