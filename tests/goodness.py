@@ -66,3 +66,14 @@ def same(first: object, second: object) -> float:
     table = np.concatenate([table[:, ~rare], table[:, rare].sum(1, keepdims=True)], 1)
     table = table[:, table.sum(0) > 0]
     return 1.0 if table.shape[1] < 2 else float(scipy.stats.chi2_contingency(table).pvalue)
+
+
+class Counting:
+    """A denoiser that notes how many rows it was asked for."""
+
+    def __init__(self, denoise) -> None:
+        self.denoise, self.asked = denoise, []
+
+    def __call__(self, z: Tensor, t: Tensor, condition: Tensor | None = None):
+        self.asked.append(len(z))
+        return self.denoise(z, t, condition)

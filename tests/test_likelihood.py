@@ -6,7 +6,7 @@ import math
 import pytest
 import scipy.stats
 import torch
-from goodness import generator, grid
+from goodness import Counting, generator, grid
 from torch import Tensor
 
 from countjump.blocks import Belief, Block, PoissonBlock, Units
@@ -193,17 +193,6 @@ def test_a_process_without_a_likelihood_says_so():
     process = GaussianDiffusion(d(-1.0), d(1.0), Cosine())
     with pytest.raises(TypeError, match="has no likelihood"):
         lower_bound(process, lambda z, t, condition=None: z, d([0.0]), process.grid(3), [0])
-
-
-class Counting:
-    """A denoiser that notes how many rows it was asked for."""
-
-    def __init__(self, denoise) -> None:
-        self.denoise, self.asked = denoise, []
-
-    def __call__(self, z: Tensor, t: Tensor, condition: Tensor | None = None):
-        self.asked.append(len(z))
-        return self.denoise(z, t, condition)
 
 
 def test_equal_states_are_evaluated_once():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
-from goodness import LEVEL, generator, grid, pearson
+from goodness import LEVEL, Counting, generator, grid, pearson
 from torch import Tensor, nn
 
 from countjump.blocks import Block, PoissonBlock, Units
@@ -146,17 +146,6 @@ def test_papers_binomial_belief_breaks_a_constant_column():
 
 
 # The loop.
-
-
-class Counting:
-    """A denoiser that notes how many rows it was asked for."""
-
-    def __init__(self, denoise) -> None:
-        self.denoise, self.asked = denoise, []
-
-    def __call__(self, z: Tensor, t: Tensor, condition: Tensor | None = None):
-        self.asked.append(len(z))
-        return self.denoise(z, t, condition)
 
 
 def test_equal_states_are_evaluated_once():
