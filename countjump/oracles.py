@@ -43,17 +43,18 @@ class RowMixture(CountLaw):
     def sample(self, generator: torch.Generator | None = None) -> Any:
         states, size = self.logits.shape
         if self.joint:
-            return self.draw(torch.arange(states, device=self.logits.device), Streams([generator], states))
+            return self.draw(Streams([generator], states))
         rows = self.each.sample(generator).unflatten(0, (states, size))
         pick = draw_category(self.logits[:, None].expand(-1, rows.shape[2], -1), generator)
         return rows.take_along_dim(pick.reshape(states, 1, -1, *[1] * (rows.dim() - 3)), 1).squeeze(1)
 
-    def draw(self, index: Tensor, streams: Streams) -> Any:
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Any:
         if not self.joint:
-            return super().draw(index, streams)
+            return super().draw(streams, index)
+        index = torch.arange(len(self.logits), device=self.logits.device) if index is None else index
         height = streams.uniform(torch.arange(len(index), device=index.device))
         pick = category_at(self.logits.softmax(-1).cumsum(-1)[index], height)
-        return self.each.draw(index * self.logits.shape[1] + pick, streams)
+        return self.each.draw(streams, index * self.logits.shape[1] + pick)
 
     def log_prob(self, value: Any) -> Tensor:
         repeated = value[torch.arange(len(value), device=value.device).repeat_interleave(self.logits.shape[1])]

@@ -57,7 +57,7 @@ def chain(
         step = Step(z, prediction, t[None], states, group)
         yield step
         law = process.reverse(states, prediction, s[None, None], t[None, None])
-        z = (law if group is None else Indexed(law, group)).sample_streams(streams)
+        z = (law if group is None else Indexed(law, group)).draw(streams)
     yield Step(z, step, times[-1:])
 
 

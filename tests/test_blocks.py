@@ -247,7 +247,7 @@ def test_decoded_rows_are_in_their_domain(name):
     with torch.no_grad():
         z = seen(block, example.x[torch.arange(rows) % 60], float(alpha))
         before = Step(z, block.belief(answer(block, rows, 3.0), z, alpha.expand(rows, 1)), t)
-        z = z + before.prediction.missing.sample_streams(streams)
+        z = z + before.prediction.missing.draw(streams)
         belief = block.belief(answer(block, rows, 3.0), z, at(1.0, rows))
         written = block.write(block.decode(z, belief, before, alpha, streams))
     assert written.shape == (rows, block.columns)

@@ -294,7 +294,7 @@ def test_thinning_by_each_row_and_again(name: str):
 def test_a_draw_of_rows_is_a_sample_of_those_rows(name: str):
     law = (COUNTS | REALS)[name][0]
     index = torch.tensor([1, 0, 0, 1, 1])
-    drawn, sampled = law.draw(index, one_stream(4, 5)), law[index].sample(generator(4))
+    drawn, sampled = law.draw(one_stream(4, 5), index), law[index].sample(generator(4))
     assert torch.equal(flat(drawn), flat(sampled))
 
 
@@ -302,18 +302,18 @@ def test_a_draw_of_rows_is_a_sample_of_those_rows(name: str):
 def test_a_row_is_drawn_from_its_own_stream_whatever_goes_beside_it(name: str):
     law = (COUNTS | REALS)[name][0]
     index = torch.tensor([0, 1, 1, 0, 1, 0])
-    alone = torch.cat([flat(law.draw(index[2 * i : 2 * i + 2], one_stream(i, 2))) for i in range(3)])
+    alone = torch.cat([flat(law.draw(one_stream(i, 2), index[2 * i : 2 * i + 2])) for i in range(3)])
     for together in (1, 2, 3):
         pieces = [
-            law.draw(index[2 * i : 2 * (i + together)], Streams([generator(j) for j in range(i, i + together)], 2))
+            law.draw(Streams([generator(j) for j in range(i, i + together)], 2), index[2 * i : 2 * (i + together)])
             for i in range(0, 4 - together)
         ]
         for i, piece in enumerate(pieces):
             assert torch.equal(flat(piece), alone[2 * i : 2 * (i + together)])
     if isinstance(law, Law):
         many = law[index]
-        drawn = [many.sample_streams(Streams([generator(i) for i in range(3)], 2))]
-        drawn += [Indexed(law, index).sample_streams(Streams([generator(i) for i in range(3)], 2))]
+        drawn = [many.draw(Streams([generator(i) for i in range(3)], 2))]
+        drawn += [Indexed(law, index).draw(Streams([generator(i) for i in range(3)], 2))]
         for each in drawn:
             assert torch.equal(flat(each), alone)
 
@@ -321,7 +321,7 @@ def test_a_row_is_drawn_from_its_own_stream_whatever_goes_beside_it(name: str):
 @pytest.mark.parametrize("name", [name for name, (law, _) in COUNTS.items() if isinstance(law, Law)])
 def test_draws_of_several_streams_have_the_law_of_log_prob(name: str):
     law, support = COUNTS[name]
-    drawn = law.draw(torch.ones(3000, dtype=torch.long), Streams([generator(i) for i in range(30)], 100))
+    drawn = law.draw(Streams([generator(i) for i in range(30)], 100), torch.ones(3000, dtype=torch.long))
     assert pearson(drawn, support, masses(law, 1, support)) > LEVEL
 
 

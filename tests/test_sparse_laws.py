@@ -24,7 +24,6 @@ from countjump.laws.sparse import (
     ThinnedRows,
     TotalComposition,
     draw_columns,
-    upper_quantile,
 )
 from countjump.sparse import SparseRows
 
@@ -305,7 +304,7 @@ def test_two_units_of_a_polya_urn_are_alike_more_often_by_its_strength():
     mu = formula(mean)[0]
     for strength in (0.5, 10.0):
         law = TotalComposition(known(2), mean, d([1.0, strength, 1.0]))
-        drawn = law.draw(torch.zeros(20_000, dtype=torch.long), Streams([generator(1)], 20_000))
+        drawn = law.draw(Streams([generator(1)], 20_000), torch.zeros(20_000, dtype=torch.long))
         alike = float((drawn.value == 2).sum())
         expected = float((1 + strength * (mu**2).sum()) / (1 + strength))
         assert scipy.stats.binomtest(int(alike), 20_000, expected).pvalue > LEVEL
@@ -321,7 +320,7 @@ def test_dozens_of_units_of_one_step_are_beta_binomial():
     def fits(drawn: Tensor, a: float, b: float) -> bool:
         return pearson(drawn, support, torch.from_numpy(scipy.stats.betabinom.logpmf(support, 40, a, b))) > LEVEL
 
-    drawn = law.draw(torch.arange(2).repeat_interleave(10_000), Streams([generator(2)], 20_000)).dense()
+    drawn = law.draw(Streams([generator(2)], 20_000), torch.arange(2).repeat_interleave(10_000)).dense()
     some_seen, nothing_seen = drawn.split(10_000)
     assert fits(some_seen[:, SEEN[0] > 0].sum(1), 1.5 * k, 1.5 * (1 - k))
     for column, share in enumerate(mu[1].tolist()):
@@ -358,7 +357,7 @@ def test_very_many_units_are_drawn_by_the_same_law(monkeypatch: pytest.MonkeyPat
     law = TotalComposition(known(5, 5), shares(given, calibrated=True), STRENGTH[:2])[torch.tensor([row])]
     support = grid(6, 6, 6)
     support = support[support.sum(1) == 5]
-    drawn = law.draw(torch.zeros(1200, dtype=torch.long), Streams([generator(row)], 1200))
+    drawn = law.draw(Streams([generator(row)], 1200), torch.zeros(1200, dtype=torch.long))
     assert pearson(drawn, support, log_masses(law, support)) > LEVEL
 
 
@@ -368,7 +367,7 @@ def test_very_many_units_agree_with_units_one_by_one(monkeypatch: pytest.MonkeyP
     index, drawn = torch.zeros(800, dtype=torch.long), []
     for many in (2**13, 100):
         monkeypatch.setattr(sparse, "MANY", many)
-        drawn.append(law.draw(index, Streams([generator(many)], 800)).dense())
+        drawn.append(law.draw(Streams([generator(many)], 800), index).dense())
         assert (drawn[-1].sum(1) == 300).all()
     assert same(*drawn) > LEVEL
     assert same(*((each > 0).sum(1) for each in drawn)) > LEVEL
@@ -403,7 +402,7 @@ TOTALS = {
 @given(a=st.floats(1e-3, 1e5), b=st.floats(1e-2, 1e4))
 def test_beyond_the_guard_a_total_has_less_than_a_billionth_of_its_mass(name: str, a: float, b: float):
     law, survival = TOTALS[name](a, b)
-    limit = float(upper_quantile(law, GUARD))
+    limit = float(law.upper_quantile(GUARD).ceil())
     assert limit == round(limit)
     assert survival(limit) < 1e-9
 
@@ -411,11 +410,11 @@ def test_beyond_the_guard_a_total_has_less_than_a_billionth_of_its_mass(name: st
 def test_the_guard_of_a_mixture_is_that_of_its_widest_part_that_can_come():
     parts = (Zero(torch.zeros(1, 1, 1).double()), NegativeBinomial(d([[2.0, 0.1]]), d([[5.0, 1000.0]])))
     widest, other = (
-        float(upper_quantile(NegativeBinomial(d([a]), d([b])), GUARD)) for a, b in ((0.1, 1000.0), (2.0, 5.0))
+        float(NegativeBinomial(d([a]), d([b])).upper_quantile(GUARD)) for a, b in ((0.1, 1000.0), (2.0, 5.0))
     )
-    assert float(upper_quantile(Mixture(d([[0.0, 0.0, 0.0]]), parts), GUARD)) == widest
-    assert float(upper_quantile(Mixture(d([[0.0, 0.0, -100.0]]), parts), GUARD)) == other
-    assert float(upper_quantile(Mixture(d([[0.0, -torch.inf, -torch.inf]]), parts), GUARD)) == 0
+    assert float(Mixture(d([[0.0, 0.0, 0.0]]), parts).upper_quantile(GUARD)) == widest
+    assert float(Mixture(d([[0.0, 0.0, -100.0]]), parts).upper_quantile(GUARD)) == other
+    assert float(Mixture(d([[0.0, -torch.inf, -torch.inf]]), parts).upper_quantile(GUARD)) == 0
 
 
 def test_the_guard_acts_with_a_warning_beyond_it_alone(monkeypatch: pytest.MonkeyPatch):
@@ -423,7 +422,7 @@ def test_the_guard_acts_with_a_warning_beyond_it_alone(monkeypatch: pytest.Monke
     index = torch.zeros(3000, dtype=torch.long)
 
     def draw() -> SparseRows:
-        return law.draw(index, Streams([generator(0)], 3000))
+        return law.draw(Streams([generator(0)], 3000), index)
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -434,7 +433,7 @@ def test_the_guard_acts_with_a_warning_beyond_it_alone(monkeypatch: pytest.Monke
         > LEVEL
     )
     monkeypatch.setattr(sparse, "GUARD", 0.1)
-    limit = float(upper_quantile(law.total, 0.1))
+    limit = float(law.total.upper_quantile(0.1).ceil())
     assert 0 < float((free.totals > limit).double().mean()) < 0.2
     with pytest.warns(RuntimeWarning, match=f"was drawn and cut at {limit:.3g}, beyond which"):
         cut = draw()
@@ -511,7 +510,7 @@ def test_a_set_is_a_mixture_of_bernoullis_and_has_their_gradient(kept: float):
 
 def test_a_set_whose_rates_are_large_is_whole():
     law = sparse_set(1.0, torch.full((2, 2), 7.0, dtype=torch.float64))
-    drawn = law.draw(torch.tensor([0, 1]).repeat(20), Streams([generator(0)], 40)).dense()
+    drawn = law.draw(Streams([generator(0)], 40), torch.tensor([0, 1]).repeat(20)).dense()
     assert torch.equal(drawn[:2], d([1, 0, 1, 1], [1, 1, 1, 1]))
     assert torch.equal(drawn, drawn[:2].repeat(20, 1))
 

@@ -188,7 +188,7 @@ class Block(nn.Module, ABC):
     def decode(self, z: Any, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Any:
         """x_0 given z_0, the ``belief`` there (for "draw"), and the step ``before`` it, with its α_t (for "mean")."""
         if self.decoding == "draw" and belief is not None:
-            return belief.data.sample_streams(generator)
+            return belief.data.draw(generator)
         if self.decoding == "mean":
             states = before.z if before.group is None else before.states
             expected = self.expectation(states, before.prediction, alpha)

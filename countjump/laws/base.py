@@ -11,12 +11,13 @@ import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor
 
-from countjump.states import concatenate
+from countjump.sparse import SparseRows
+from countjump.states import Joint, concatenate
 
 
 class Streams:
@@ -68,49 +69,59 @@ class Streams:
 class Indexable:
     """Parameters with the rows on the first axis, of which some can be taken."""
 
+    shared: ClassVar[tuple[str, ...]] = ()
+    """The names of those that all rows have in common."""
+
     def __getitem__(self, rows: Any) -> Self:
-        def take(field: Any) -> Any:
-            if isinstance(field, Tensor):
-                if field.shape[0] > 1:
-                    return field[rows]
-                if isinstance(rows, slice):  # one for all rows, however many of them are taken
-                    return field
-                size = int(rows.sum()) if rows.dtype == torch.bool else len(rows)
-                return field.expand(size, *field.shape[1:])
-            if isinstance(field, tuple):
-                return tuple(take(part) for part in field)
-            return field[rows] if isinstance(field, Indexable) else field
+        return self._map(lambda name, field: field if name in self.shared else _take(field, rows))
 
-        return self._map(take)
-
-    def _map(self, change: Callable[[Any], Any]) -> Self:
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
-        return type(self)(*(change(getattr(self, field.name)) for field in fields))
+    def _map(self, change: Callable[[str, Any], Any]) -> Self:
+        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        return type(self)(*(change(name, getattr(self, name)) for name in names))
 
 
-class Family(Indexable, ABC):
-    """A law of single entries: independent ones, if there are several."""
+def _take(field: Any, rows: Any) -> Any:
+    """Some rows of a parameter; one that is of length one is the same for all rows, however many of them are taken."""
+    if isinstance(field, tuple):
+        return tuple(_take(part, rows) for part in field)
+    if isinstance(field, Tensor) and field.shape[0] <= 1:
+        if isinstance(rows, slice):
+            return field
+        size = int(rows.sum()) if rows.dtype == torch.bool else len(rows)
+        return field.expand(size, *field.shape[1:])
+    return field[rows] if isinstance(field, Tensor | Indexable | Joint | SparseRows) else field
 
-    @abstractmethod
-    def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        """Draw one value per entry."""
+
+class Distribution(Indexable, ABC):
+    """What is sampled as it is scored: a family has one number per entry, a law one per row."""
 
     @abstractmethod
-    def log_prob(self, value: Tensor) -> Tensor:
-        """ln of the mass (or the density) at ``value``, entry by entry; minus infinity outside the support."""
+    def sample(self, generator: torch.Generator | None = None) -> Any:
+        """Draw one value for each entry, or one row for each row."""
+
+    @abstractmethod
+    def log_prob(self, value: Any) -> Tensor:
+        """ln of the mass (or the density) of every entry, or of every row (B,); minus infinity outside the support."""
 
     @property
-    @abstractmethod
-    def mean(self) -> Tensor:
-        """The expectation, entry by entry."""
+    def mean(self) -> Any:
+        """The expectation."""
+        raise TypeError(f"{type(self).__name__} has no mean in closed form")
 
-    def draw(self, index: Tensor, streams: Streams) -> Tensor:
-        """Draw one row for each of the rows ``index``, each from its own stream, as ``self[index].sample()`` does."""
-        return torch.cat([self[index[rows]].sample(generator) for rows, generator in streams])
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Any:
+        """Draw every row from its own stream: row i has the law of the row ``index`` i, where such numbers are given.
+
+        Equal rows share what is worked out; what is drawn is what ``self[index].sample()`` would draw.
+        """
+        return concatenate([self[rows if index is None else index[rows]].sample(each) for rows, each in streams])
+
+
+class Family(Distribution):
+    """A law of single entries: independent ones, if there are several."""
 
     def pick(self, entries: tuple[Tensor, ...], component: Tensor, shape: torch.Size) -> Self:
         """The flat law of the given entries, each at its own component of the last axis; ``shape`` is that of all of them."""
-        return self._map(lambda field: field.expand(shape)[(*entries, component)])
+        return self._map(lambda _, field: field.expand(shape)[(*entries, component)])
 
 
 class CountFamily(Family):
@@ -120,30 +131,13 @@ class CountFamily(Family):
     def thin(self, p: Tensor | float) -> CountFamily:
         """The law of the count when each unit is kept with probability ``p``."""
 
+    def upper_quantile(self, nats: float) -> Tensor:
+        """A number, entry by entry, beyond which there is at most 2 exp(−nats) of the mass."""
+        raise TypeError(f"{type(self).__name__} says no upper quantile, which the total of a wide row needs")
 
-class Law(Indexable, ABC):
+
+class Law(Distribution):
     """A law of rows."""
-
-    @abstractmethod
-    def sample(self, generator: torch.Generator | None = None) -> Any:
-        """Draw one row for each row of the law."""
-
-    @abstractmethod
-    def log_prob(self, value: Any) -> Tensor:
-        """ln of the mass (or the density) of every row (B,); minus infinity outside the support."""
-
-    @property
-    def mean(self) -> Any:
-        """The expectation."""
-        raise TypeError(f"{type(self).__name__} has no mean in closed form")
-
-    def draw(self, index: Tensor, streams: Streams) -> Any:
-        """One row for each of the rows ``index`` (B,), each from its own stream; equal rows share what is worked out."""
-        return concatenate([self[index[rows]].sample(generator) for rows, generator in streams])
-
-    def sample_streams(self, streams: Streams) -> Any:
-        """Draw every row from its own stream."""
-        return concatenate([self[rows].sample(generator) for rows, generator in streams])
 
 
 class CountLaw(Law):
@@ -168,8 +162,8 @@ class Product(CountLaw):
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         return self.entries.sample(generator)
 
-    def draw(self, index: Tensor, streams: Streams) -> Tensor:
-        return self.entries.draw(index, streams)
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Tensor:
+        return self.entries.draw(streams, index)
 
     def log_prob(self, value: Tensor) -> Tensor:
         return self.entries.log_prob(value).flatten(1).sum(1)
@@ -193,15 +187,13 @@ class Indexed(CountLaw):
 
     law: Any
     index: Tensor
-
-    def __getitem__(self, rows: Any) -> Indexed:
-        return Indexed(self.law, self.index[rows])
+    shared = ("law",)
 
     def sample(self, generator: torch.Generator | None = None) -> Any:
-        return self.law.draw(self.index, Streams([generator], len(self.index)))
+        return self.draw(Streams([generator], len(self.index)))
 
-    def sample_streams(self, streams: Streams) -> Any:
-        return self.law.draw(self.index, streams)
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Any:
+        return self.law.draw(streams, self.index if index is None else self.index[index])
 
     def log_prob(self, value: Any) -> Tensor:
         return self.law[self.index].log_prob(value)
@@ -228,17 +220,11 @@ class Shifted(Law):
     by: Any
     jump: Any
 
-    def __getitem__(self, rows: Any) -> Shifted:
-        return Shifted(self.by[rows], self.jump[rows])
-
     def sample(self, generator: torch.Generator | None = None) -> Any:
         return self.by + self.jump.sample(generator)
 
-    def draw(self, index: Tensor, streams: Streams) -> Any:
-        return self.by[index] + self.jump.draw(index, streams)
-
-    def sample_streams(self, streams: Streams) -> Any:
-        return self.by + self.jump.sample_streams(streams)
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Any:
+        return (self.by if index is None else self.by[index]) + self.jump.draw(streams, index)
 
     def log_prob(self, value: Any) -> Tensor:
         """Of the jump; a count law gives a jump below zero minus infinity."""
@@ -247,6 +233,36 @@ class Shifted(Law):
     @property
     def mean(self) -> Any:
         return self.by + self.jump.mean
+
+
+@dataclass(frozen=True, eq=False)
+class JointLaw(CountLaw):
+    """Independent laws of the parts of a row: the log-probabilities add up, and each is thinned.
+
+    >>> from countjump.laws import Poisson
+    >>> law = JointLaw((Product(Poisson(torch.ones(1, 1))), Product(Poisson(torch.ones(1, 2)))))
+    >>> law.log_prob(Joint((torch.zeros(1, 1), torch.zeros(1, 2))))
+    tensor([-3.])
+    """
+
+    parts: tuple[Any, ...]
+
+    def sample(self, generator: torch.Generator | None = None) -> Joint:
+        return Joint(tuple(part.sample(generator) for part in self.parts))
+
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Joint:
+        return Joint(tuple(part.draw(streams, index) for part in self.parts))
+
+    def log_prob(self, value: Joint) -> Tensor:
+        parts = (law.log_prob(each) for law, each in zip(self.parts, value.parts, strict=True))
+        return torch.stack(list(parts)).sum(0)
+
+    @property
+    def mean(self) -> Joint:
+        return Joint(tuple(part.mean for part in self.parts))
+
+    def thin(self, p: Tensor | float) -> JointLaw:
+        return JointLaw(tuple(part.thin(p) for part in self.parts))
 
 
 def draw_category(logits: Tensor, generator: torch.Generator | None = None) -> Tensor:

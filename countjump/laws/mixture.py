@@ -28,11 +28,11 @@ class Mixture(CountFamily):
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """Draw the component of every entry, then each entry from its own component only."""
-        rows = len(self.logits)
-        return self.draw(torch.arange(rows, device=self.logits.device), Streams([generator], rows))
+        return self.draw(Streams([generator], len(self.logits)))
 
-    def draw(self, index: Tensor, streams: Streams) -> Tensor:
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Tensor:
         """The weights are added up once per row of the law, and of the parameters only the drawn ones are gathered."""
+        index = torch.arange(len(self.logits), device=self.logits.device) if index is None else index
         cumulative = self.logits.softmax(-1).cumsum(-1).index_select(0, index)
         row = torch.arange(len(index), device=index.device)
         entries_of_row = cumulative[0].numel() // cumulative.shape[-1] if len(index) else 0
@@ -62,3 +62,8 @@ class Mixture(CountFamily):
     def thin(self, p: Tensor | float) -> Mixture:
         p = p[..., None] if isinstance(p, Tensor) else p
         return Mixture(self.logits, tuple(part.thin(p) for part in self.parts))
+
+    def upper_quantile(self, nats: float) -> Tensor:
+        """The largest of those components that can come: of a weight above exp(−2 nats)."""
+        limits = torch.cat([part.upper_quantile(nats).expand(part.mean.shape) for part in self.parts], -1)
+        return torch.where(self.logits.log_softmax(-1) > -2 * nats, limits, 0.0).amax(-1)

@@ -50,6 +50,9 @@ class Zero(CountFamily):
     def thin(self, p: Tensor | float) -> Zero:
         return self
 
+    def upper_quantile(self, nats: float) -> Tensor:
+        return self.mean
+
 
 @dataclass(frozen=True, eq=False)
 class Poisson(CountFamily):
@@ -75,6 +78,10 @@ class Poisson(CountFamily):
 
     def thin(self, p: Tensor | float) -> Poisson:
         return Poisson(self.rate * p)
+
+    def upper_quantile(self, nats: float) -> Tensor:
+        """r + √(2 r t) + t, beyond which there is less than exp(−t) (Bernstein's inequality)."""
+        return torch.where(self.rate > 0, self.rate + (2 * self.rate * nats).sqrt() + nats, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +115,9 @@ class Binomial(CountFamily):
     def thin(self, p: Tensor | float) -> Binomial:
         return Binomial(self.count, self.probs * p)
 
+    def upper_quantile(self, nats: float) -> Tensor:
+        return self.count.clamp(min=0)
+
 
 @dataclass(frozen=True, eq=False)
 class NegativeBinomial(CountFamily):
@@ -135,6 +145,11 @@ class NegativeBinomial(CountFamily):
 
     def thin(self, p: Tensor | float) -> NegativeBinomial:
         return NegativeBinomial(self.shape, self.scale_mean * p)
+
+    def upper_quantile(self, nats: float) -> Tensor:
+        """That of a Poisson count whose rate is at that of a Gamma: 1 + √(2 t/a) + t/a for a mean of 1 and the shape a."""
+        rate = self.scale_mean * (1 + (2 * nats / self.shape).sqrt() + nats / self.shape)
+        return Poisson(rate).upper_quantile(nats)
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.special import gammaln
 
-from countjump.laws.base import CountLaw, Law, Streams, category_at, draw_category
+from countjump.laws.base import CountLaw, Indexable, Law, Streams, category_at, draw_category
 from countjump.laws.composition import draw_multinomial
 from countjump.laws.scalar import Binomial, Gamma, Poisson
 from countjump.sparse import SparseRows
@@ -67,9 +67,6 @@ class ThinnedRows(CountLaw):
     units: SparseRows
     p: Tensor
 
-    def __getitem__(self, rows: Any) -> ThinnedRows:
-        return ThinnedRows(self.units[rows], self.p if len(self.p) == 1 else self.p[rows])
-
     def _entries(self) -> Binomial:
         return Binomial(self.units.value, self.p.to(self.units.value).expand(len(self.units), 1)[self.units.row, 0])
 
@@ -96,7 +93,7 @@ class ThinnedRows(CountLaw):
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class Shares(Indexable):
     """The expected shares μ (B, D) of the columns in what is missing of rows of which z is ``given``:
 
         μ_d ∝ exp(bias of d) [ (1 − π) softmax(b_d + table_d · query + f · F_d) + π (z_d − δ_d) exp(g c_d)/Σ ].
@@ -122,6 +119,7 @@ class Shares:
     frequency_bias: Tensor | None = None
     reuse_bias: Tensor | None = None
     frequency: Tensor | None = None
+    shared = ("table", "bias", "burstiness", "frequency")
 
     def __len__(self) -> int:
         return len(self.query)
@@ -130,10 +128,6 @@ class Shares:
     def columns(self) -> int:
         """D."""
         return len(self.bias)
-
-    def __getitem__(self, rows: Any) -> Shares:
-        per_row = ("query", "reuse", "given", "class_bias", "shrinkage", "frequency_bias", "reuse_bias")
-        return replace(self, **{name: each[rows] for name in per_row if (each := getattr(self, name)) is not None})
 
     def at(self, places: SparseRows) -> tuple[Tensor, Tensor]:
         """ln μ (N,) at some places, and the share (B,) of what is seen."""
@@ -363,16 +357,15 @@ class TotalComposition(CountLaw):
         return _log_tree(value, self.shares.given.at(value) > 0, log_share.double(), k, self.strength)
 
     def sample(self, generator: torch.Generator | None = None) -> SparseRows:
-        return self.sample_streams(Streams([generator], len(self.strength)))
-
-    def sample_streams(self, streams: Streams) -> SparseRows:
-        return self.draw(torch.arange(len(self.strength), device=self.strength.device), streams)
+        return self.draw(Streams([generator], len(self.strength)))
 
     @torch.no_grad()
-    def draw(self, index: Tensor, streams: Streams) -> SparseRows:
-        """One row for each of the rows ``index``; only rows on which something falls have their weights worked out."""
+    def draw(self, streams: Streams, index: Tensor | None = None) -> SparseRows:
+        """Only rows on which something falls have their weights worked out."""
+        index = torch.arange(len(self.strength), device=self.strength.device) if index is None else index
         columns, total = self.shares.columns, self.law_of_total
-        units = _guard(total.draw(index, streams).squeeze(1), upper_quantile(total, GUARD).squeeze(1)[index])
+        limit = total.upper_quantile(GUARD).ceil().squeeze(1)[index]
+        units = _guard(total.draw(streams, index).squeeze(1), limit)
         many = units > max(columns, MANY)
         row = torch.repeat_interleave(torch.arange(len(index), device=index.device), torch.where(many, 0, units).long())
         chance = torch.stack([streams.uniform(row) for _ in range(5)])
@@ -412,27 +405,6 @@ def _guard(units: Tensor, limit: Tensor) -> Tensor:
             stacklevel=2,
         )
     return torch.minimum(units, limit)
-
-
-def upper_quantile(total: Any, nats: float) -> Tensor:
-    """Beyond this number (B, 1) a mixture of negative binomials, binomials and an atom at zero has at most 2 exp(−nats) of mass.
-
-    A Gamma of mean 1 and shape a is below 1 + √(2 t/a) + t/a, and a Poisson count below r + √(2 r t) + t, each but for exp(−t)
-    (Bernstein's inequalities); a binomial is below its count.
-    """
-    if not hasattr(total, "parts"):
-        return _upper_quantile(total, nats).ceil()
-    limits = torch.cat([_upper_quantile(part, nats).expand(part.mean.shape) for part in total.parts], -1)
-    return torch.where(total.logits.log_softmax(-1) > -2 * nats, limits, 0.0).amax(-1).ceil()
-
-
-def _upper_quantile(part: Any, nats: float) -> Tensor:
-    if hasattr(part, "count"):
-        return part.count.clamp(min=0)
-    rate = part.mean
-    if hasattr(part, "scale_mean"):
-        rate = rate * (1 + (2 * nats / part.shape).sqrt() + nats / part.shape)
-    return torch.where(rate > 0, rate + (2 * rate * nats).sqrt() + nats, 0.0)
 
 
 def _log_tree(value: SparseRows, seen: Tensor, log_share: Tensor, k: Tensor, strength: Tensor) -> Tensor:
@@ -573,10 +545,7 @@ class SparseSet(CountLaw):
     table: Tensor
     bias: Tensor
     kept: Tensor
-
-    def __getitem__(self, rows: Any) -> SparseSet:
-        each = {name: getattr(self, name)[rows] for name in ("logits", "log_rate", "query", "given")}
-        return replace(self, **each, kept=self.kept if len(self.kept) == 1 else self.kept[rows])
+    shared = ("table", "bias")
 
     def thin(self, p: Tensor | float) -> SparseSet:
         return replace(self, kept=self.kept * p)
@@ -624,14 +593,12 @@ class SparseSet(CountLaw):
         return torch.where(value.per_row(wrong.double()) > 0, -torch.inf, mixed)
 
     def sample(self, generator: torch.Generator | None = None) -> SparseRows:
-        return self.sample_streams(Streams([generator], len(self.query)))
-
-    def sample_streams(self, streams: Streams) -> SparseRows:
-        return self.draw(torch.arange(len(self.query), device=self.query.device), streams)
+        return self.draw(Streams([generator], len(self.query)))
 
     @torch.no_grad()
-    def draw(self, index: Tensor, streams: Streams) -> SparseRows:
-        """One row for each of the rows ``index``: units fall, columns that they fall on come, and some of these are kept."""
+    def draw(self, streams: Streams, index: Tensor | None = None) -> SparseRows:
+        """Units fall, columns that they fall on come, and some of these are kept."""
+        index = torch.arange(len(self.query), device=self.query.device) if index is None else index
         columns, every = len(self.bias), torch.arange(len(index), device=index.device)
         pick = category_at(self.logits.double().softmax(-1).cumsum(-1)[index], streams.uniform(every))
         rate = self.log_rate.double()[index, pick].exp()
@@ -675,10 +642,7 @@ class Amounts(Law):
     levels: Tensor
     shapes: Tensor
     column_logits: Tensor
-
-    def __getitem__(self, rows: Any) -> Amounts:
-        per_row = ("places", "query", "factor_logits", "offsets", "level_logits")
-        return replace(self, **{name: getattr(self, name)[rows] for name in per_row})
+    shared = ("table", "size", "levels", "shapes", "column_logits")
 
     def _entries(self) -> tuple[Tensor, Tensor]:
         """Logits (N, K) of the Gammas and the log-mean (N,) of every entry, without level and factor."""

@@ -63,20 +63,15 @@ class States(Law):
     index: Tensor
     at_once: int
 
-    def __getitem__(self, rows: Any) -> States:
-        return States(self.make, self.index[rows], self.at_once)
-
     def _pieces(self) -> Iterator[tuple[Tensor, Tensor]]:
         for some in torch.arange(len(self.index), device=self.index.device).split(self.at_once):
             yield some, self.make(self.index[some])
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
-        return self.sample_streams(Streams([generator], len(self.index)))
+        return self.draw(Streams([generator], len(self.index)))
 
-    def sample_streams(self, streams: Streams) -> Tensor:
-        return self.draw(torch.arange(len(self.index), device=self.index.device), streams)
-
-    def draw(self, index: Tensor, streams: Streams) -> Tensor:
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Tensor:
+        index = torch.arange(len(self.index), device=self.index.device) if index is None else index
         look: dict[str, Any] = {"dtype": torch.float64, "device": index.device}
         columns = self.make(self.index[:1]).shape[1]
         heights = [torch.rand(len(index[rows]), columns, generator=each, **look) for rows, each in streams]

@@ -102,7 +102,7 @@ class GaussianDiffusion(Process):
     def prior(self, rows: int, streams: Streams, device: torch.device | str) -> Tensor:
         """N(0, 1): exactly the law at t = 1, where α = 0."""
         zero = torch.zeros(rows, len(self.low), dtype=torch.float64, device=device)
-        return Product(Normal(zero, torch.ones_like(zero))).sample_streams(streams)
+        return Product(Normal(zero, torch.ones_like(zero))).draw(streams)
 
     def marginal(self, x: Tensor, t: Tensor) -> Product:
         alpha = self.schedule.alpha(t)

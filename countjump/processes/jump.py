@@ -105,7 +105,7 @@ class Jump(Process):
             whole = law.sample(torch.Generator(device=x.device))
         else:
             seeds = [torch.Generator(device=x.device).manual_seed(int(g.integers(2**62))) for g in generators]
-            whole = law.sample_streams(Streams(seeds, 1))
+            whole = law.draw(Streams(seeds, 1))
         yield from arrivals(whole, np.diff(alpha), generators)
 
     def data_log_prob(self, z: Any, x: Any, denoise: Denoise) -> Tensor:
