@@ -239,9 +239,7 @@ class JointOracle(Oracle):
         self.schedule, self.parts = parts[0].schedule, parts
 
     def belief(self, z: Any, alpha: Tensor) -> Belief:
-        beliefs = [oracle.belief(part, alpha) for oracle, part in zip(self.parts, z.parts, strict=True)]
-        data = None if all(b.data is None for b in beliefs) else laws.JointLaw(tuple(b.data for b in beliefs))
-        return Belief(laws.JointLaw(tuple(b.missing for b in beliefs)), data)
+        return Belief.join([oracle.belief(part, alpha) for oracle, part in zip(self.parts, z.parts, strict=True)])
 
 
 class MeanOracle(Oracle):

@@ -54,7 +54,7 @@ def chain(
             if len(first) <= ALIKE * len(z):
                 states, some, group = z[first], None if condition is None else condition[first], alike
         prediction = denoise(states, t[None], some)
-        step = Step(z, prediction, t[None], states, group)
+        step = Step(z, prediction, t[None], group)
         yield step
         law = process.reverse(states, prediction, s[None, None], t[None, None])
         z = (law if group is None else Indexed(law, group)).draw(streams)

@@ -516,7 +516,7 @@ def test_the_loss_of_sparse_counts_is_the_cross_entropy_of_the_missing_units():
     belief = block.belief(answer(block, len(x)), z, alpha)
     missing = (x - z).dense()
     entropy = -(missing * belief.missing.shares.dense().log()).sum(1)
-    size = block.total.prior.posterior_mean(z.totals[:, None], alpha).squeeze(1)
+    size = block.total.posterior_mean(z.totals[:, None], alpha).squeeze(1)
     expected = entropy / (block.ordinary * size.clamp(min=block.ordinary)).sqrt()
     torch.testing.assert_close(block.loss(belief, x, z, alpha, generator()), expected, rtol=1e-4, atol=1e-4)
 
@@ -557,7 +557,7 @@ def test_a_rows_weight_is_known_at_z_and_grows_with_the_root_of_its_size():
     rows[2, 0], rows[3, 1], rows[3, 2] = 1e6, 3e6, 1e6
     z = SparseRows.from_dense(rows)
     per = block._divisor(z, alpha)
-    size = block.total.prior.posterior_mean(z.totals[:, None], alpha).squeeze(1)
+    size = block.total.posterior_mean(z.totals[:, None], alpha).squeeze(1)
     torch.testing.assert_close(per[:2], (block.ordinary * size[:2].clamp(min=block.ordinary)).sqrt())
     assert float(per[3] / per[2]) == pytest.approx(2, rel=1e-3)
     assert float(per[2]) == pytest.approx(float(block.ordinary * size[2]) ** 0.5)

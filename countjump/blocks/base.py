@@ -27,6 +27,21 @@ class Belief:
     missing: Any
     data: Any = None
 
+    def __getitem__(self, rows: Any) -> Belief:
+        return Belief(self.missing[rows], None if self.data is None else self.data[rows])
+
+    @classmethod
+    def join(cls, parts: Sequence[Belief]) -> Belief:
+        """Of the parts of a row, side by side."""
+        data = None if all(part.data is None for part in parts) else JointLaw(tuple(part.data for part in parts))
+        return cls(JointLaw(tuple(part.missing for part in parts)), data)
+
+    @property
+    def parts(self) -> tuple[Belief, ...]:
+        """Back from :meth:`join`."""
+        data = [None] * len(self.missing.parts) if self.data is None else self.data.parts
+        return tuple(Belief(*each) for each in zip(self.missing.parts, data, strict=True))
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -67,24 +82,26 @@ class Training:
 
         def believe(index: np.ndarray, generator: torch.Generator) -> tuple[Belief, Any, Any, Tensor]:
             belief, x, z, t = self.believe(index, generator)
-            data = None if belief.data is None else belief.data.parts[place]
-            return Belief(belief.missing.parts[place], data), x.parts[place], z.parts[place], t
+            return belief.parts[place], x.parts[place], z.parts[place], t
 
         return replace(self, rows=self.rows.select(columns), believe=believe)
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a chain: the state at time t (1,) and what was predicted there, of all rows or of the distinct ``states``.
-
-    Row i is in the state ``group`` i of these.
-    """
+    """One step of a chain: the state at time t (1,) and what was predicted there, of all rows or of the distinct states alone; row
+    i is then in the state ``group`` i."""
 
     z: Any
     prediction: Any
     t: Tensor
-    states: Any = None
     group: Tensor | None = None
+
+    @property
+    def parts(self) -> tuple[Step, ...]:
+        """Those of several blocks."""
+        each = zip(self.z.parts, self.prediction.parts, strict=True)
+        return tuple(Step(z, prediction, self.t, self.group) for z, prediction in each)
 
 
 class Block(nn.Module, ABC):
@@ -112,6 +129,11 @@ class Block(nn.Module, ABC):
     def varying(self) -> int:
         """Columns that a network models."""
         return self.size if self.outputs else 0
+
+    @property
+    def visits_zero(self) -> bool:
+        """Whether training visits t = 0 often: there wide rows draw their data, from a belief that is learned nowhere else."""
+        return self.sparse and self.decoding == "draw"
 
     # From matrices to data and back.
 
@@ -190,9 +212,8 @@ class Block(nn.Module, ABC):
         if self.decoding == "draw" and belief is not None:
             return belief.data.draw(generator)
         if self.decoding == "mean":
-            states = before.z if before.group is None else before.states
-            expected = self.expectation(states, before.prediction, alpha)
-            return expected if before.group is None else expected[before.group]
+            prediction = before.prediction if before.group is None else before.prediction[before.group]
+            return self.expectation(before.z, prediction, alpha)
         return self.latent(z)
 
     # Scores.
@@ -214,7 +235,9 @@ class Block(nn.Module, ABC):
 
     def why_no_likelihood(self) -> str | None:
         """A sentence on why x_0 has no likelihood, and what to do; None if it has one."""
-        return None
+        if self.exact or self.decoding == "draw":
+            return None
+        return f"decode={self.decoding!r} makes data of which the model has no likelihood: use decode='draw'"
 
 
 class Blocks(Block):
@@ -262,7 +285,7 @@ class Blocks(Block):
         """The method of every part, with each argument's own part where it is a joint one."""
 
         def own(argument: Any, place: int) -> Any:
-            return argument.parts[place] if isinstance(argument, Joint | JointLaw) else argument
+            return argument.parts[place] if isinstance(argument, Joint | Belief | Step) else argument
 
         return tuple(
             getattr(part, name)(*(own(argument, place) for argument in arguments))
@@ -284,24 +307,18 @@ class Blocks(Block):
     def belief(self, output: Tensor, z: Joint, alpha: Tensor) -> Belief:
         """Part by part, each with its own of the outputs."""
         outputs = output.split([part.outputs for part in self.parts], -1)
-        beliefs = self._map("belief", Joint(outputs), z, alpha)
-        data = None if all(belief.data is None for belief in beliefs) else JointLaw(tuple(b.data for b in beliefs))
-        return Belief(JointLaw(tuple(belief.missing for belief in beliefs)), data)
-
-    def _beliefs(self, belief: Belief) -> Joint:
-        data = [None] * len(self.parts) if belief.data is None else belief.data.parts
-        return Joint(tuple(Belief(m, d) for m, d in zip(belief.missing.parts, data, strict=True)))
+        return Belief.join(self._map("belief", Joint(outputs), z, alpha))
 
     def subsample(self, x: Joint, learning: bool, generator: torch.Generator) -> Joint:
         return Joint(self._map("subsample", x, learning, generator))
 
     def loss(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, generator: torch.Generator) -> Tensor:
         """The parts' losses, each on its own scale, added."""
-        return torch.stack(self._map("loss", self._beliefs(belief), x, z, alpha, generator)).sum(0)
+        return torch.stack(self._map("loss", belief, x, z, alpha, generator)).sum(0)
 
     def divergence(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
         """The parts' divergences, added."""
-        return torch.stack(self._map("divergence", self._beliefs(belief), x, z, alpha, reveal)).sum(0)
+        return torch.stack(self._map("divergence", belief, x, z, alpha, reveal)).sum(0)
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         return [
@@ -314,18 +331,14 @@ class Blocks(Block):
         return Joint(self._map("latent", z))
 
     def decode(self, z: Joint, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Joint:
-        own = Joint((None,) * len(self.parts)) if belief is None else self._beliefs(belief)
-        states = before.z if before.states is None else before.states
-        earlier = zip(before.z.parts, self._beliefs(before.prediction).parts, states.parts, strict=True)
-        steps = Joint(tuple(Step(z, b, before.t, some, before.group) for z, b, some in earlier))
-        return Joint(self._map("decode", z, own, steps, alpha, generator))
+        return Joint(self._map("decode", z, belief, before, alpha, generator))
 
     def admit(self, x: Joint) -> tuple[Joint, Tensor]:
         admitted = self._map("admit", x)
         return Joint(tuple(each for each, _ in admitted)), torch.stack([mass for _, mass in admitted]).sum(0)
 
     def data_log_prob(self, belief: Belief, x: Joint) -> Tensor:
-        own = zip(self.parts, self._beliefs(belief).parts, x.parts, strict=True)
+        own = zip(self.parts, belief.parts, x.parts, strict=True)
         zero = torch.zeros(len(x), dtype=torch.float64, device=x.device)
         return zero + sum(part.data_log_prob(b, each) for part, b, each in own if not part.exact)  # type: ignore[operator]
 

@@ -17,35 +17,6 @@ VIEWS = 3
 """Features per column."""
 
 
-class Conjugate(nn.Module):
-    """The Gamma prior of each column: x_0 ~ Gamma(shape, mean), z_t ~ Pois(λ α x_0); its posterior is what blocks correct.
-
-    E[x_0 given z_t] = (z_t + shape) / (λ α + shape / mean), with posterior shape z_t + shape.
-    """
-
-    mean: Tensor
-    shape: Tensor
-    lam: Tensor
-
-    def __init__(self, mean: Tensor, shape: Tensor, lam: Tensor) -> None:
-        super().__init__()
-        constants(self, mean=mean.double(), shape=shape.double(), lam=lam.double())
-
-    def posterior_mean(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """E[x_0 given z_t]."""
-        return (z + self.shape) / (self.lam * alpha + self.shape / self.mean)
-
-    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """Three views of z_t (B, 3, D), each of about unit scale: against the prior, by its logarithm, and linear near the mean."""
-        scale = self.lam * self.mean + 1
-        views = [
-            (self.posterior_mean(z, alpha) / self.mean).log() / 2,
-            z.log1p() / scale.log1p(),
-            2 * z / (z + scale),
-        ]
-        return torch.stack(views, 1)
-
-
 class Gammas(nn.Module):
     """The prior of every column, a mixture of Gammas (3, D, K: weights, shapes, means), and its posterior given z_t.
 
@@ -77,39 +48,51 @@ class ColumnBlock(Block, ABC):
     Without λ it is binomial JUMP (appendix C): z_0 = x_0, and x_0 − z_t is missing. With λ it is Poisson JUMP (section 2):
     z_0 ~ Pois(λ x_0), and Pois(λ (1 − α_t) x_0) is missing.
 
+    What it corrects is the posterior under a Gamma prior of each column, x_0 ~ Gamma(shape, mean).
+
     Features are laid out as (3, D) and outputs as (per_column, D), flat. With ``layout`` = (all, places) D is a larger number of
     columns, of which the block has those ``places``: so that a network of one's own sees a picture whole.
     """
 
+    mean: Tensor
+    shape: Tensor
+    lam: Tensor
+    """Counts per unit of data: z_0/λ is about x_0."""
     bounds: Tensor
     places: Tensor
+
+    believes = "mixture"
+    """The name of its belief."""
+
+    has_law = False
+    """Whether it believes in a law of non-negative reals x_0."""
 
     def __init__(
         self,
         domain: Domain,
         mean: Tensor,
         shape: Tensor,
-        lam: Tensor | None,
-        per_column: int,
+        lam: Tensor | None = None,
+        decoding: str = "latent",
         layout: tuple[int, Tensor] | None = None,
         bounds: Tensor | None = None,
         escape: float = 0.0,
+        per_column: int = 1,
     ) -> None:
         super().__init__()
-        self.domain, self.size, self.layout, self.escape = domain, len(mean), layout, escape
-        self.randomised = lam is not None
+        self.domain, self.size, self.decoding, self.layout, self.escape = domain, len(mean), decoding, layout, escape
         self.exact = lam is None
-        self.prior = Conjugate(mean, shape, torch.ones_like(mean) if lam is None else lam)
         wide = self.size if layout is None else layout[0]
         self.inputs, self.outputs, self.per_column = VIEWS * wide, per_column * wide, per_column
+        lam = torch.ones_like(mean) if lam is None else lam
+        constants(self, mean=mean.double(), shape=shape.double(), lam=lam.double())
         constants(self, bounds=torch.full_like(mean, torch.inf) if bounds is None else bounds)
         if layout is not None:
             constants(self, places=layout[1])
 
-    @property
-    def lam(self) -> Tensor:
-        """Counts per unit of data: z_0/λ is about x_0."""
-        return self.prior.lam
+    def posterior_mean(self, z: Tensor, alpha: Tensor) -> Tensor:
+        """E[x_0 given z_t] = (z_t + shape) / (λ α + shape / mean)."""
+        return (z + self.shape) / (self.lam * alpha + self.shape / self.mean)
 
     def write(self, x: Tensor) -> Any:
         return self.domain.project(x).cpu().numpy()
@@ -118,16 +101,14 @@ class ColumnBlock(Block, ABC):
         return torch.zeros(rows, self.size, dtype=torch.float64, device=device)
 
     def encode(self, x: Tensor) -> Product:
-        return Product(Poisson(self.lam * x) if self.randomised else Binomial(x, torch.ones_like(x)))
+        return Product(Binomial(x, torch.ones_like(x)) if self.exact else Poisson(self.lam * x))
 
     def missing(self, x: Tensor, z: Tensor, alpha: Tensor) -> Product:
         """Pois(λ (1 − α) x_0), or what is known to be missing."""
-        if self.randomised:
-            return Product(Poisson(self.lam * (1 - alpha) * x))
-        return Product(Binomial(x - z, torch.ones_like(x)))
+        return Product(Binomial(x - z, torch.ones_like(x)) if self.exact else Poisson(self.lam * (1 - alpha) * x))
 
     def rate_scale(self, alpha: Tensor) -> Tensor:
-        return self.lam * (1 - alpha) if self.randomised else torch.ones_like(alpha)
+        return torch.ones_like(alpha) if self.exact else self.lam * (1 - alpha)
 
     def latent(self, z: Tensor) -> Tensor:
         return z / self.lam
@@ -136,12 +117,13 @@ class ColumnBlock(Block, ABC):
         """The belief's mean of x_0, or what its mean of the missing count says."""
         if belief.data is not None:
             return belief.data.mean
-        if self.randomised:
-            return belief.missing.mean / self.rate_scale(alpha)
-        return self.latent(z + belief.missing.mean)
+        return super().expectation(z, belief, alpha) if self.exact else belief.missing.mean / self.rate_scale(alpha)
 
     def features(self, z: Tensor, alpha: Tensor) -> Tensor:
-        views = self.prior.features(z, alpha).float()
+        """Three views of z_t, each of about unit scale: against the prior, by its logarithm, and linear near the mean."""
+        scale = self.lam * self.mean + 1
+        against_prior = (self.posterior_mean(z, alpha) / self.mean).log() / 2
+        views = torch.stack([against_prior, z.log1p() / scale.log1p(), 2 * z / (z + scale)], 1).float()
         if self.layout is not None:
             whole = views.new_zeros(len(z), VIEWS, self.layout[0])
             whole[..., self.places] = views
@@ -168,3 +150,13 @@ class ColumnBlock(Block, ABC):
         stays = torch.where(self.bounds.isfinite(), math.log1p(-self.escape), 0.0)
         mass = torch.where(above, math.log(self.escape) - (turn * (turn + 1)).log(), stays)
         return torch.where(above, self.bounds - beyond % size, x), mass.double().sum(1)
+
+    def why_no_likelihood(self) -> str | None:
+        real = self.domain.name == "non-negative"
+        if self.exact or (real and self.has_law):
+            return super().why_no_likelihood()
+        change = "belief='mixture'" if real else "process='binomial'"
+        return (
+            f"process='poisson' with belief={self.believes!r} on {self.domain.name} data gives no law of x_0, and so no "
+            f"likelihood of the data: use {change}"
+        )

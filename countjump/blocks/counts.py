@@ -46,8 +46,7 @@ class Counts(ColumnBlock):
         bounded = bounds.isfinite()
         negative = 0 if gammas is None else gammas.shape[-1]
         binomials = 1 if gammas is None and bool((largest <= 1).all()) else components * (lam is None)
-        super().__init__(domain, mean, shape, lam, 1 + 2 * binomials + 3 * negative, layout, bounds, escape)
-        self.decoding = decoding
+        super().__init__(domain, mean, shape, lam, decoding, layout, bounds, escape, 1 + 2 * binomials + 3 * negative)
         self.negative, self.binomials = negative, binomials
         self.gammas = None if gammas is None else Gammas(gammas)
         excluded = [torch.zeros(len(mean), 1 + binomials, dtype=torch.bool), bounded[:, None].expand(-1, negative)]
@@ -57,7 +56,7 @@ class Counts(ColumnBlock):
         """The law of every column's missing count."""
         b, k = self.binomials, self.negative
         raw = self.by_column(output)
-        base = (1 - alpha) * self.lam * self.prior.posterior_mean(z, alpha)
+        base = (1 - alpha) * self.lam * self.posterior_mean(z, alpha)
         left = (self.largest - z).clamp(min=0)
         share = (base / left.clamp(min=1)).clamp(1e-4, 1 - 1e-4)
         probs = torch.sigmoid(torch.logit(share)[..., None] + self.offsets + soft_clip(raw[..., :b], 30))
@@ -77,11 +76,3 @@ class Counts(ColumnBlock):
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
         return Belief(Product(self.law(output, z, alpha)))
-
-    def why_no_likelihood(self) -> str | None:
-        if self.exact:
-            return None
-        return (
-            f"process='poisson' with belief='mixture' on {self.domain.name} data gives no law of x_0, and so no likelihood "
-            "of the data: use process='binomial'"
-        )

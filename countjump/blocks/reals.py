@@ -20,6 +20,7 @@ class Reals(ColumnBlock):
 
     log_zero: Tensor
     log_more: Tensor
+    has_law = True
 
     def __init__(
         self,
@@ -34,8 +35,8 @@ class Reals(ColumnBlock):
         bounds: Tensor | None = None,
         escape: float = 0.0,
     ) -> None:
-        super().__init__(domain, mean, shape, lam, 3 * gammas.shape[-1] + 1, layout, bounds, escape)
-        self.decoding, self.gammas = decoding, Gammas(gammas)
+        super().__init__(domain, mean, shape, lam, decoding, layout, bounds, escape, 3 * gammas.shape[-1] + 1)
+        self.gammas = Gammas(gammas)
         constants(self, log_zero=zero_share.log()[:, None], log_more=torch.log1p(-zero_share)[:, None])
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
@@ -50,14 +51,3 @@ class Reals(ColumnBlock):
         rate = (self.lam * (1 - alpha))[..., None]
         missing = Mixture(logits, (zero, NegativeBinomial(shapes, rate * means)))
         return Belief(Product(missing), Product(Mixture(logits, (zero, Gamma(shapes, means)))))
-
-    def why_no_likelihood(self) -> str | None:
-        """Data that are more than non-negative reals have another law."""
-        if self.domain.name == "non-negative" and self.decoding == "draw":
-            return None
-        if self.domain.name == "non-negative":
-            return f"decode={self.decoding!r} makes data of which the model has no likelihood: use decode='draw'"
-        return (
-            f"process='poisson' with belief='mixture' on {self.domain.name} data gives no law of x_0, and so no likelihood "
-            "of the data: use process='binomial'"
-        )

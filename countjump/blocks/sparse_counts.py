@@ -235,7 +235,7 @@ class SparseCounts(Block):
         So a few huge rows do not teach all the others. The size is the rate that is expected given z_t: a weight that z_t does
         not tell would move the optimum.
         """
-        size = self.total.prior.posterior_mean(z.totals[:, None], alpha).squeeze(1)
+        size = self.total.posterior_mean(z.totals[:, None], alpha).squeeze(1)
         return (self.ordinary * size.clamp(min=self.ordinary)).sqrt()
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:

@@ -168,6 +168,4 @@ class Units(Block):
         """Zeros inside a simplex have no density, and other decodings none at all."""
         if not self.has_law:
             return "simplex rows with exact zeros have no density: replace the zeros by small shares to score them"
-        if not self.exact and self.decoding != "draw":
-            return f"decode={self.decoding!r} makes data of which the model has no likelihood: use decode='draw'"
-        return None
+        return super().why_no_likelihood()

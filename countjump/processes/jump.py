@@ -25,7 +25,7 @@ OBJECTIVES = ("nll", "reweighted", "elbo")
 DECODINGS = ("latent", "mean", "draw")
 
 AT_ZERO = 4
-"""One time in so many is 0, where data is drawn from a belief about reals at the places of a set."""
+"""One time in so many is 0, for a block that visits it."""
 
 
 class Jump(Process):
@@ -81,9 +81,9 @@ class Jump(Process):
         return self.block.subsample(x, learning, generator)
 
     def draw_times(self, count: int, generator: torch.Generator) -> Tensor:
-        """See :meth:`Schedule.stratified_times`; every fourth is 0 where a sparse block draws its data."""
+        """See :meth:`Schedule.stratified_times`; every fourth is 0 where the block wants to go there."""
         times = self.schedule.stratified_times(count, self.t_max, generator)
-        if self.block.sparse and self.block.decoding == "draw":
+        if self.block.visits_zero:
             times[1::AT_ZERO] = 0.0
         return times
 
