@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from countjump.states import draw_arrivals, odd_numbers
+from countjump.states import fill_up, odd_numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,12 +167,7 @@ class SparseRows:
 
     def arrivals(self, shares: np.ndarray, generators: Sequence[np.random.Generator]) -> Iterator[SparseRows]:
         """See :func:`countjump.states.arrivals`; all states have the same places."""
-        rows = np.split(self.value.cpu().numpy(), self.starts[1:].cpu().numpy())
-        steps = draw_arrivals(rows, shares, generators)
-        z = torch.zeros_like(self.value)
-        yield self.with_values(z)
-        for step in steps.T:
-            z = z + torch.from_numpy(step.astype(np.float64)).to(self.value)
+        for z in fill_up(self.value, self.starts.cpu().numpy(), shares, generators):
             yield self.with_values(z)
 
     def row_hash(self) -> Tensor:

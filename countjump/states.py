@@ -8,26 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Protocol, Self
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-
-
-class State(Protocol):
-    """Rows in the middle of a process."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, rows: Any) -> Self: ...
-
-    def __add__(self, other: Any) -> Self: ...
-
-    def __sub__(self, other: Any) -> Self: ...
-
-    def to(self, device: Any) -> Self:
-        """On another device."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,20 +106,20 @@ def arrivals(whole: Any, shares: np.ndarray, generators: Sequence[np.random.Gene
     if hasattr(whole, "arrivals"):
         yield from whole.arrivals(shares, generators)
         return
-    flat = whole.flatten(1)
-    entries = [row.cpu().numpy() for row in flat]
-    steps = draw_arrivals(entries, shares, generators)
-    z = torch.zeros_like(flat)
-    yield z.reshape(whole.shape)
-    for step in steps.T:
-        z = z + torch.from_numpy(step.astype(np.float64)).to(flat).reshape(flat.shape)
+    starts = np.arange(len(whole)) * whole[0].numel()
+    for z in fill_up(whole.flatten(), starts, shares, generators):
         yield z.reshape(whole.shape)
 
 
-def draw_arrivals(
-    rows: Sequence[np.ndarray], shares: np.ndarray, generators: Sequence[np.random.Generator]
-) -> np.ndarray:
-    """For the counts of each of the rows, one after another, how many of their units come in each step, (N, steps)."""
+def fill_up(
+    counts: Tensor, starts: np.ndarray, shares: np.ndarray, generators: Sequence[np.random.Generator]
+) -> Iterator[Tensor]:
+    """See :func:`arrivals`: flat counts (N,) of rows that begin at ``starts`` (B,)."""
     shares = np.clip(shares, 0, None) / shares.sum()
-    drawn = [g.multinomial(row.astype(np.int64), shares) for row, g in zip(rows, generators, strict=True)]
-    return np.concatenate([np.zeros((0, len(shares)), dtype=np.int64), *drawn])
+    rows = np.split(counts.cpu().numpy().astype(np.int64), starts[1:])
+    steps = np.concatenate([each.multinomial(row, shares) for row, each in zip(rows, generators, strict=True)])
+    z = torch.zeros_like(counts)
+    yield z
+    for step in steps.T:
+        z = z + torch.from_numpy(step.astype(np.float64)).to(z)
+        yield z

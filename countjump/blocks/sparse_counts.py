@@ -1,72 +1,48 @@
-"""Wide sparse counts: ``docs/models/sparse-counts.md`` states the model on one page."""
+"""Wide sparse counts: ``docs/models/sparse-counts.md`` states the model on one page, and the reason of every constant."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from countjump.blocks.base import Belief, Block, Stage, Training, constants, soft_clip
+from countjump.blocks.base import Belief, Stage, Training, constants, soft_clip
 from countjump.blocks.counts import Counts
+from countjump.blocks.sparse import ORDINARY, SparseBlock
 from countjump.domains import Count
 from countjump.laws import Binomial, Mixture
 from countjump.laws.sparse import COUNT_CLASSES, Shares, ThinnedRows, TotalComposition
-from countjump.priors import directions
 from countjump.sparse import ColumnSample, SparseRows
 
-ORDINARY = 50.0
-"""Units of an ordinary row, at most: the weight of larger rows grows with the root of their size."""
-
-SAMPLED, MOST_SAMPLED = 1024, 0.75
-"""Columns on which the softmax is worked out in an update, about, beside those of the batch; and the share of all from which on a
-sample is not worth its noise."""
-
-WHOLE = 2**15
-"""Columns up to which all are looked at where their vectors are not being learned: it costs little, and has no noise."""
-
-POWERS = 3
-"""Powers of the logarithm of a column's frequency by which shares are calibrated."""
+SAMPLED, MOST_SAMPLED = (
+    1024,
+    0.75,
+)  # columns of an update, about; the share of all from which on a sample is not worth it
+WHOLE = 2**15  # columns up to which all are looked at where their vectors are not being learned
+POWERS = 3  # of the logarithm of a column's frequency, by which shares are calibrated
+TOTAL_WIDTH, BINOMIALS = 128, 4  # hidden units of the total network, and binomials of its belief
+TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000  # of an update; at most; draws of a validation at least
+CALIBRATION_ROWS, CALIBRATION_UPDATES = 128, 500  # of an update; at most
+CALIBRATION_UP_TO = (
+    0.99  # the quantile of the totals from which on rows are left out: a few huge ones would decide alone
+)
+SEEN_BEFORE = 100.0  # units that are added to what is seen, so that an empty row has strengths too
+STRENGTH_UPDATES, STRENGTH_STEPS = 300, (10.0, 50.0)  # at most; steps of the chains whose single steps are scored
 
 CALIBRATED = (POWERS, 1, POWERS, len(COUNT_CLASSES) + 1, 1)
 """Numbers of the calibration: frequency bias of new columns, log-odds of reuse, frequency bias of reused columns, bias of the
 count classes, shrinkage."""
 
-TOTAL_WIDTH = 128
-"""Hidden units of the total network."""
 
-BINOMIALS = 4
-"""Binomials beside the negative binomials of the total's belief."""
-
-PCA_ROWS, PCA_ENTRIES = 20_000, 2**24
-"""Rows whose principal components the embeddings begin with, and entries of their table, at most."""
-
-TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000
-"""Of the stage "totals": rows of an update, updates at most, draws of a validation at least."""
-
-CALIBRATION_ROWS, CALIBRATION_UPDATES, CALIBRATION_UP_TO = 128, 500, 0.99
-"""Of the stage "calibration": rows of an update, updates at most (and two for every row: a few rows tell little), and the quantile
-of the totals from which on rows are left out, since a few huge ones would decide alone."""
-
-SEEN_BEFORE = 100.0
-"""Units that are added to what is seen in the strengths' logarithm, so that an empty row has strengths too."""
-
-STRENGTH_UPDATES, STRENGTH_STEPS = 300, (10.0, 50.0)
-"""Of the stage "strengths": updates at most, and the numbers of steps of the chains whose single steps are scored."""
-
-
-class SparseCounts(Block):
+class SparseCounts(SparseBlock):
     """The missing total by a mixture of negative binomials, and its units fall on columns by
     :class:`countjump.laws.sparse.TotalComposition`.
 
-    ``shares`` (D,) are the columns' shares in all units, also of those that are ``unseen`` (D,), ``total_*`` the prior of a row's
-    total. A column has one vector, a row of
-    ``table``, by which it is seen (Σ_d ln(1 + z_d) table_d) and by which it comes.
+    Columns that are ``unseen`` (D,) have ``shares`` too; ``total_*`` is the prior of a row's total.
     """
 
     inclusion: Tensor
@@ -74,7 +50,7 @@ class SparseCounts(Block):
     unseen: Tensor
     log_shares: Tensor
     is_calibrated: Tensor
-    sparse = exact = True
+    exact = True
 
     def __init__(
         self,
@@ -86,18 +62,13 @@ class SparseCounts(Block):
         total_gammas: Tensor,
         unseen: Tensor | None = None,
     ) -> None:
-        super().__init__()
+        super().__init__(shares, width, sparse_gradients=True)
         one = torch.ones(1, dtype=torch.float64)
         self.total = Counts(
             Count(), total_mean * one, total_shape * one, total_largest * one, torch.inf * one, BINOMIALS, total_gammas
         )
-        self.width, self.size = width, len(shares)
         unseen = torch.zeros(self.size, dtype=torch.bool) if unseen is None else unseen
         self.ordinary = min(max(total_mean, 1.0), ORDINARY)
-        self.table = nn.Embedding(self.size, width, sparse=True)
-        nn.init.normal_(self.table.weight, std=width**-0.5)
-        self.input_scale = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(shares.log().float())
         self.burstiness = nn.Parameter(torch.zeros(self.size, 2))
         constants(
             self,
@@ -117,25 +88,6 @@ class SparseCounts(Block):
         self.total_network = nn.Sequential(*hidden, last)
         self.inputs, self.outputs = width + self.total.inputs, width + 3
         self._gathered: tuple[ColumnSample | None, Tensor | None] = (None, None)
-
-    def read(self, matrix: Any) -> SparseRows:
-        rows = SparseRows.from_csr(matrix if sp.issparse(matrix) else sp.csr_matrix(matrix))
-        return rows.to(self.bias.device)
-
-    def write(self, x: SparseRows) -> sp.csr_matrix:
-        return x.csr()
-
-    def empty(self, rows: int, device: torch.device | str) -> SparseRows:
-        return SparseRows.empty(rows, self.size, device)
-
-    def encode(self, x: SparseRows) -> ThinnedRows:
-        return ThinnedRows(x, torch.ones(1, 1, dtype=torch.float64, device=x.device))
-
-    def missing(self, x: SparseRows, z: SparseRows, alpha: Tensor) -> ThinnedRows:
-        return self.encode(x - z)
-
-    def latent(self, z: SparseRows) -> SparseRows:
-        return z
 
     # What the network sees and means.
 
@@ -318,18 +270,6 @@ class SparseCounts(Block):
             log_norm = torch.addmm(shares.bias, shares.query, shares.table.t()).logsumexp(1).mean()
             self.table.weight[self.unseen] = 0.0
             self.bias[self.unseen] = log_norm + self.log_shares[self.unseen]
-
-    @torch.no_grad()
-    def initialise(self, rows: Any, training: np.ndarray) -> None:
-        """Begin with the principal components in which some of the rows differ most."""
-        units = sp.csr_matrix(rows.take(np.sort(training[:PCA_ROWS])))
-        count = min(self.width, PCA_ENTRIES // self.size, min(units.shape) - 1)
-        if count <= 0:
-            return
-        rise, spread = (torch.from_numpy(each).float().to(self.bias.device) for each in directions(units, count))
-        known = len(spread)
-        self.table.weight.mul_(0.1)
-        self.table.weight[:, :known], self.input_scale[:known] = rise, 1 / spread.clamp(min=1e-3)
 
 
 def _in_time(alpha: Tensor) -> Tensor:

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
 import numpy as np
-import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
-from countjump.blocks.base import Belief, Block, Stage, Training, constants, soft_clip, spread
+from countjump.blocks.base import Belief, Stage, Training, constants, soft_clip, spread
+from countjump.blocks.sparse import ORDINARY, SparseBlock
 from countjump.laws.sparse import Amounts, SparseSet, ThinnedRows
-from countjump.priors import directions
 from countjump.sparse import SparseRows
 
-ORDINARY = 50.0
-"""Non-zeros of an ordinary row, at most: a loss is divided by as many."""
-
-RANK, LEVELS, FACTORS = 16, 6, 16
-"""Of the amounts: dimensions of the columns' vectors, Gammas of an entry, common factors of a row."""
-
-PCA_ROWS, PCA_ENTRIES = 20_000, 2**24
-"""Rows whose principal components the embeddings begin with, and entries of their table, at most."""
+RANK, LEVELS, FACTORS = (
+    16,
+    6,
+    16,
+)  # of the amounts: dimensions of a column's vector, Gammas of an entry, factors of a row
 
 
-class SparseReals(Block):
+class SparseReals(SparseBlock):
     """z_0 is the set of columns that are not zero, thinned and thickened by :class:`countjump.laws.sparse.SparseSet`; the reals are
     drawn at the end, given the set, by :class:`countjump.laws.sparse.Amounts`.
 
@@ -33,16 +29,11 @@ class SparseReals(Block):
     """
 
     offsets: Tensor
-    sparse = True
     decoding = "draw"
 
     def __init__(self, shares: Tensor, width: int, filled: float, log_size: Tensor, components: int) -> None:
-        super().__init__()
-        self.width, self.size, self.components, self.filled = width, len(shares), components, filled
-        self.table = nn.Embedding(self.size, width)
-        nn.init.normal_(self.table.weight, std=width**-0.5)
-        self.input_scale = nn.Parameter(torch.ones(width))
-        self.bias = nn.Parameter(shares.log().float())
+        super().__init__(shares, width, sparse_gradients=False)
+        self.components, self.filled = components, filled
         constants(self, offsets=_even(spread(components)).float())
         self.log_size = nn.Parameter(log_size.float())
         self.amount_table = nn.Parameter(torch.randn(self.size, RANK) / RANK**0.5)
@@ -53,26 +44,8 @@ class SparseReals(Block):
         self.inputs = width + 3
         self.outputs = width + 2 * components + RANK + LEVELS + 2 * FACTORS
 
-    def read(self, matrix: Any) -> SparseRows:
-        return SparseRows.from_csr(matrix if sp.issparse(matrix) else sp.csr_matrix(matrix)).to(self.bias.device)
-
-    def write(self, x: SparseRows) -> sp.csr_matrix:
-        return x.csr()
-
-    def empty(self, rows: int, device: torch.device | str) -> SparseRows:
-        return SparseRows.empty(rows, self.size, device)
-
     def encode(self, x: SparseRows) -> ThinnedRows:
-        return ThinnedRows(
-            x.with_values((x.value > 0).double()), torch.ones(1, 1, dtype=torch.float64, device=x.device)
-        )
-
-    def missing(self, x: SparseRows, z: SparseRows, alpha: Tensor) -> ThinnedRows:
-        whole = self.encode(x)
-        return ThinnedRows(whole.units - z, whole.p)
-
-    def latent(self, z: SparseRows) -> SparseRows:
-        return z
+        return super().encode(x.with_values((x.value > 0).double()))
 
     def features(self, z: SparseRows, alpha: Tensor) -> Tensor:
         """Σ table_d over the set, each direction by its scale, and how many are seen."""
@@ -115,20 +88,9 @@ class SparseReals(Block):
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         """The embeddings begin with the principal components of the sets."""
-
-        @torch.no_grad()
-        def initialise() -> None:
-            units = sp.csr_matrix(training.rows.take(np.sort(rows[:PCA_ROWS]))) != 0
-            count = min(self.width, PCA_ENTRIES // self.size, min(units.shape) - 1)
-            if count > 0:
-                found = directions(sp.csr_matrix(units, dtype=np.float64), count)
-                rise, scale = (torch.from_numpy(each).float().to(self.bias.device) for each in found)
-                self.table.weight.mul_(0.1)
-                self.table.weight[:, : len(scale)] = rise
-                self.input_scale[: len(scale)] = 1 / scale.clamp(min=1e-3)
-
         nothing = torch.zeros(())
-        return [Stage("embeddings", [], lambda index, generator: nothing, rows, 0, 1, 0.0, start=initialise)]
+        start = partial(self.initialise, training.rows, rows)
+        return [Stage("embeddings", [], lambda index, generator: nothing, rows, 0, 1, 0.0, start=start)]
 
 
 def _even(offsets: Tensor) -> Tensor:

@@ -17,34 +17,16 @@ from countjump.laws.composition import draw_multinomial
 from countjump.laws.scalar import Binomial, Gamma, Poisson
 from countjump.sparse import SparseRows
 
-WEIGHTS = 2**22
-"""Weights that are held at once, if that is 64 to 512 rows."""
-
-TILE = 64
-"""Columns per tile: a unit is drawn on a tile first, then on a column of it."""
-
-COUNT_CLASSES = (0.5, 1.5, 2.5, 4.5, 9.5, 19.5, 39.5)
-"""Columns are told apart by how often they are seen: these part 0, 1, 2, 3 and more, 5, 10, 20, 40 and more times."""
-
-LARGE_SHARE = 0.03
-"""The share of a seen column from which on it is shrunk."""
-
-TINY = 1e-30
-"""The least share whose logarithm is taken."""
-
-NEVER = -1e9
-"""The logit of a column that cannot come."""
-
-MANY = 2**13
-"""Units of a row from which on its shares are drawn at once, if that is more than the columns."""
-
+WEIGHTS = 2**22  # held at once, if that is 64 to 512 rows
+TILE = 64  # columns: a unit is drawn on a tile first, then on a column of it
 UNITS_AT_ONCE = 2**15
-
-STIRLING = 1e6
-"""From here on two terms of Stirling's series give ln Γ to all digits."""
-
-GUARD = 22.0
-"""The guard on totals lies where the law has less than exp(−22) + exp(−22) < 1e-9 of its mass."""
+COUNT_CLASSES = (0.5, 1.5, 2.5, 4.5, 9.5, 19.5, 39.5)  # part columns that are seen 0, 1, 2, 3 to 4, … times
+LARGE_SHARE = 0.03  # of a seen column, from which on it is shrunk
+TINY = 1e-30  # the least share whose logarithm is taken
+NEVER = -1e9  # the logit of a column that cannot come
+MANY = 2**13  # units of a row from which on its shares are drawn at once, if that is more than the columns
+STIRLING = 1e6  # from here on two terms of Stirling's series give ln Γ to all digits
+GUARD = 22.0  # totals are cut where their law has less than 2 exp(−22) < 1e-9 of its mass
 
 
 def rows_at_once(columns: int) -> int:
