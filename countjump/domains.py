@@ -23,6 +23,12 @@ class Domain(ABC):
 
     name: str
 
+    whole = False
+    """Whether values are whole numbers."""
+
+    max: float | tuple[float, ...] | None = None
+    """The largest value, of all columns or of each."""
+
     @abstractmethod
     def check(self, X: Matrix) -> None:
         """Raise a ValueError that names the row, the column and the value that does not belong here."""
@@ -33,8 +39,18 @@ class Domain(ABC):
 
     def select(self, columns: np.ndarray) -> Domain:
         """The domain of some of the columns."""
-        bound = getattr(self, "max", None)
-        return dataclasses.replace(self, max=tuple(np.asarray(bound)[columns])) if isinstance(bound, tuple) else self  # type: ignore[type-var]
+        if not isinstance(self.max, tuple):
+            return self
+        return dataclasses.replace(self, max=tuple(np.asarray(self.max)[columns]))  # type: ignore[type-var]
+
+    def bounds(self, columns: int) -> np.ndarray:
+        """The upper bound of every column, infinity for none."""
+        bound = np.asarray(np.inf if self.max is None else self.max, dtype=float)
+        return np.broadcast_to(bound, (columns,)).copy()
+
+    def unbounded(self) -> Domain:
+        """The domain without its bound: a value above a bound is unlikely or impossible, not wrong."""
+        return self if self.max is None else Count() if self.whole else NonNegative()
 
 
 @dataclass(frozen=True)
@@ -64,6 +80,7 @@ class Count(Domain):
 
     max: float | tuple[float, ...] | None = None
     name = "count"
+    whole = True
 
     def __post_init__(self) -> None:
         if self.max is not None:
@@ -74,7 +91,7 @@ class Count(Domain):
     def check(self, X: Matrix) -> None:
         bad_value(X, lambda v: v != np.floor(v), "is not a whole number: round it, or use domain='non-negative'")
         if self.max is not None:
-            check_at_most(X, np.asarray(self.max, dtype=float), "Count")
+            check_at_most(X, self)
 
     def project(self, y: Tensor) -> Tensor:
         whole = y.clamp(min=0).round()
@@ -90,6 +107,8 @@ class Binary(Domain):
     """
 
     name = "binary"
+    whole = True
+    max = 1.0
 
     def check(self, X: Matrix) -> None:
         bad_value(X, lambda v: (v != 0) & (v != 1), "is neither 0 nor 1: use domain='count' or 'non-negative'")
@@ -107,6 +126,7 @@ class OneHot(Domain):
     """
 
     name = "one-hot"
+    whole = True
 
     def check(self, X: Matrix) -> None:
         Binary().check(X)
@@ -151,7 +171,7 @@ class Bounded(Domain):
             raise ValueError(f"Bounded needs a positive max, finite (or one per column), got {self.max}")
 
     def check(self, X: Matrix) -> None:
-        check_at_most(X, np.asarray(self.max, dtype=float), "Bounded")
+        check_at_most(X, self)
 
     def project(self, y: Tensor) -> Tensor:
         return y.clamp(min=0).minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
@@ -179,12 +199,13 @@ def check_values(X: Matrix) -> None:
     bad_value(X, lambda v: v > np.float64(MAX_COUNT), why)
 
 
-def check_at_most(X: Matrix, largest: np.ndarray, name: str) -> None:
+def check_at_most(X: Matrix, domain: Count | Bounded) -> None:
     """Every value at most its column's bound."""
-    if largest.ndim and largest.shape != (X.shape[1],):
-        what = f"{largest.size} bounds for {X.shape[1]} columns"
+    name = type(domain).__name__
+    if isinstance(domain.max, tuple) and len(domain.max) != X.shape[1]:
+        what = f"{len(domain.max)} bounds for {X.shape[1]} columns"
         raise ValueError(f"{name}(max=...) has {what}: give one, or one per column")
-    bound = np.broadcast_to(largest, X.shape[1])
+    bound = domain.bounds(X.shape[1])
     if place := _find(X, lambda v, column: v > bound[column]):
         where = f"X[{place[0]}, {place[1]}] = {place[2]:g}"
         raise ValueError(f"{where} is above the bound {bound[place[1]]:g} of {name}: raise max, or drop it")

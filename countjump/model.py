@@ -19,8 +19,7 @@ from countjump.domains import Domain
 from countjump.estimator import Estimator
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import SPARSE
-from countjump.planning.parts import bounds_of
-from countjump.planning.plan import build_block, family
+from countjump.planning.plan import build_block
 from countjump.processes.base import Process
 from countjump.schedules import Schedule
 from countjump.transforms import Scaling
@@ -177,13 +176,13 @@ class JumpModel(Estimator):
         why = None if self.process_ is None else self.process_.why_no_likelihood()
         if why is not None:
             raise ValueError(why)
-        (family(self.plan_.domain)).check(X)
+        self.plan_.domain.unbounded().check(X)
 
     def _possible_rows(self) -> float:
         if self.plan_.domain.name == "one-hot":
             return self.block_.varying
-        if self.plan_.domain.name not in ("count", "binary"):
+        if not self.plan_.domain.whole:
             return math.inf
-        bounds, varying = bounds_of(self.plan_.domain, self.block_.columns), self.plan_.parts[-1].columns
-        log_rows = np.log1p(bounds[varying]).sum() if self.block_.varying else 0.0
+        bounds = self.plan_.domain.bounds(self.block_.columns)[self.plan_.parts[-1].columns]
+        log_rows = np.log1p(bounds).sum() if self.block_.varying else 0.0
         return math.exp(min(log_rows, 700.0))

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from countjump.data import Columns, Rows
-from countjump.domains import Binary, Bounded, Count, Domain, NonNegative, OneHot, Simplex
+from countjump.domains import Bounded, Count, Domain, NonNegative, OneHot, Simplex
 from countjump.laws import MAX_COUNT
 from countjump.processes.jump import DECODINGS, OBJECTIVES
 from countjump.schedules import Cosine, Geometric, LinearBeta, Schedule
@@ -16,21 +16,13 @@ PROCESSES = ("poisson", "binomial")
 BELIEFS = ("poisson", "mixture", "composition")
 SCHEDULES = ("linear-beta", "cosine", "geometric")
 
-WIDE = 256
-"""From this many columns on, unbounded counts and sparse reals are modelled as wide sparse rows."""
-
-SPARSE = 0.5
-"""The share of zeros from which on reals are sparse."""
-
-FIRST_UNITS = 0.25
-"""The expected count of a whole row at t_max: with at most about one unit, a step has no joint error. One row in a thousand may
-expect more than one."""
-
-LOG_SNR = -12.0
-"""The paper's mean log-SNR at the end of the chain."""
-
-RESOLUTION = 50.0
-"""How many times the variance of a column's signal exceeds that of its randomisation, where several columns are modelled."""
+WIDE = 256  # columns, from which on unbounded counts and sparse reals are modelled as wide sparse rows
+SPARSE = 0.5  # the share of zeros from which on reals are sparse
+LOG_SNR = -12.0  # the paper's mean log-SNR at the end of the chain
+FIRST_UNITS = 0.25  # the expected count of a row at t_max: with at most about one unit, a step has no joint error
+RESOLUTION = (
+    50.0  # the variance of a column's signal over that of its randomisation, where several columns are modelled
+)
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -44,15 +36,10 @@ def choose_process(process: str, domain: Domain, lam: object, reasons: dict[str,
     """ "poisson" or "binomial"."""
     process = one_of("process", process, (*PROCESSES, "auto"))
     if process == "auto":
-        scaled = (
-            isinstance(domain, Count | Binary | OneHot)
-            and not isinstance(lam, str)
-            and bool(np.any(np.asarray(lam) != 1))
-        )
+        scaled = domain.whole and not isinstance(lam, str) and bool(np.any(np.asarray(lam) != 1))
         process = "poisson" if isinstance(domain, NonNegative) or scaled else "binomial"
-        reasons["process"] = f"{process}: " + (
-            "lam was given for whole numbers" if scaled else f"the choice for {domain.name} data"
-        )
+        why = "lam was given for whole numbers" if scaled else f"the choice for {domain.name} data"
+        reasons["process"] = f"{process}: {why}"
     if process == "binomial" and isinstance(domain, NonNegative):
         raise ValueError(
             "process='binomial' thins the data itself, which must be counts or have an upper bound: "
@@ -76,9 +63,8 @@ def choose_objective(objective: str, belief: str) -> str:
 def choose_decoding(decode: str, belief: str, domain: Domain, has_law: bool) -> str:
     """ "draw" where there is a belief about x_0, else "latent"."""
     decode = one_of("decode", decode, (*DECODINGS, "auto"))
-    whole = isinstance(domain, Count | Binary | OneHot)
     sets = belief == "composition" and isinstance(domain, NonNegative)
-    drawable = sets or (belief == "mixture" and not whole and has_law)
+    drawable = sets or (belief == "mixture" and not domain.whole and has_law)
     if belief == "composition" and decode not in ("auto", "draw" if sets else "latent"):
         raise ValueError(f"decode={decode!r} does not go with belief='composition': leave it 'auto'")
     if decode == "auto":
@@ -95,16 +81,14 @@ def choose_belief(
 ) -> str:
     """ "poisson", "mixture" or "composition"; ``scaled`` is whether Poisson JUMP or its λ was asked for."""
     belief = one_of("belief", belief, (*BELIEFS, "auto"))
-    bounded = getattr(domain, "max", None) is not None and np.isfinite(np.asarray(domain.max)).any()  # type: ignore[attr-defined]
-    counts = isinstance(domain, Count) and process == "binomial" and not bounded
+    counts = isinstance(domain, Count) and process == "binomial" and bool(np.isinf(domain.bounds(columns)).all())
     reals = isinstance(domain, NonNegative) and not scaled
     if belief == "auto":
-        sparse = reals and zeros >= SPARSE
-        belief = "composition" if (counts or sparse) and columns >= WIDE else "mixture"
+        wide = (counts or (reals and zeros >= SPARSE)) and columns >= WIDE
+        belief = "composition" if wide else "mixture"
+        what = "unbounded counts" if counts else f"reals, {zeros:.1%} of them zero"
         reasons["belief"] = f"{belief}: " + (
-            f"{columns} columns of {'unbounded counts' if counts else f'reals, {zeros:.1%} of them zero'}"
-            if belief == "composition"
-            else f"the choice for {domain.name} data"
+            f"{columns} columns of {what}" if wide else f"the choice for {domain.name} data"
         )
     if belief == "composition" and not (counts or reals):
         raise ValueError(
@@ -133,7 +117,6 @@ def choose_lam(
     reasons: dict[str, str],
 ) -> np.ndarray:
     """λ per column; for proportions, the number of units (per column where each is a whole)."""
-    whole = isinstance(domain, Count | Binary | OneHot)
     pooled = process == "binomial" and isinstance(domain, Simplex | OneHot)
     size = 1 if pooled else rows.columns
     if not isinstance(lam, str):
@@ -143,19 +126,18 @@ def choose_lam(
         if given.ndim == 1 and len(given) != (size if pooled else all_columns):
             raise ValueError(f"lam has {len(given)} values for {all_columns} columns: give one, or one per column")
         given = given[varying] if given.ndim == 1 and not pooled else given
-        if process == "binomial" and whole and (given != 1).any():
+        if process == "binomial" and domain.whole and (given != 1).any():
             raise ValueError(
                 "lam scales data for process='poisson'; binomial JUMP takes counts as they are: "
                 "leave lam='auto', or use process='poisson'"
             )
         chosen = np.broadcast_to(given, (size,)).astype(np.float64)
-    elif process == "binomial" and whole:
-        return np.ones(size)
+    elif process == "binomial" and (domain.whole or isinstance(domain, NonNegative)):
+        return np.ones(size)  # counts, and the places of non-zeros, are taken as they are
     else:
         chosen = _automatic_lam(rows, domain, pooled, process == "binomial", columns)
-        reasons["lam"] = "the smallest that loses at most 1 % of the non-zeros" + (
-            " and keeps columns comparable" if rows.columns > 1 else ""
-        )
+        comparable = " and keeps columns comparable" if rows.columns > 1 else ""
+        reasons["lam"] = f"the smallest that loses at most 1 % of the non-zeros{comparable}"
     if pooled or (process == "binomial" and isinstance(domain, Bounded)):
         return np.ceil(chosen)
     if (chosen * columns.largest > MAX_COUNT).any():
@@ -167,7 +149,7 @@ def _automatic_lam(rows: Rows, domain: Domain, pooled: bool, units: bool, column
     chosen = rows.smallest_scale(pooled=pooled)
     if pooled:
         return np.minimum(chosen, MAX_COUNT)
-    bound = np.broadcast_to(np.asarray(getattr(domain, "max", 1.0), dtype=float), columns.mean.shape) if units else None
+    bound = domain.bounds(rows.columns) if units else None
     noise = columns.mean if bound is None else columns.mean * (1 - columns.mean / bound)
     if rows.columns > 1:
         chosen = np.maximum(chosen, RESOLUTION * noise / columns.variance)

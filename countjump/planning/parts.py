@@ -13,14 +13,9 @@ from countjump.domains import Bounded, Count, Domain, NonNegative, OneHot, Simpl
 from countjump.planning.decisions import WIDE, has_inner_zeros
 from countjump.priors import gamma_mixture
 
-FEW = 4
-"""Up to so many columns have twice as many components: their tails are worth it."""
-
-LEAST = 10
-"""Non-zeros of a column that a prior is fitted to, at least."""
-
-BINOMIALS = 4
-"""Binomials beside the negative binomials of a count."""
+FEW = 4  # columns, up to which there are twice as many components: their tails are worth it
+LEAST = 10  # non-zeros of a column that a prior is fitted to, at least
+BINOMIALS = 4  # beside the negative binomials of a count
 
 
 @dataclass
@@ -42,14 +37,17 @@ class Decided:
     belief: str
     decoding: str
     lam: np.ndarray
-    components: int | None
+    components: int
     width: int
     escape: float
     remainder: float
     layout: tuple[int, np.ndarray] | None
 
 
-Planner = Callable[[Rows, Columns, Decided], tuple[dict[str, Any], dict[str, np.ndarray]]]
+Recipe = tuple[dict[str, Any], dict[str, np.ndarray]]
+"""The arguments of a block's constructor: plain values, and arrays."""
+
+Planner = Callable[[Rows, Columns, Decided], Recipe]
 
 
 def kind_of(decided: Decided) -> str:
@@ -70,37 +68,26 @@ def default_components(columns: int, domain: Domain, belief: str) -> int:
     return 8 if few and isinstance(domain, NonNegative | Count) else 4
 
 
-def bounds_of(domain: Domain, columns: int) -> np.ndarray:
-    """The upper bound of every column, infinity for none."""
-    bound = 1.0 if domain.name == "binary" else getattr(domain, "max", None)
-    return np.broadcast_to(np.asarray(np.inf if bound is None else bound, dtype=float), (columns,)).copy()
-
-
-def _columns(stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What all blocks of columns apart have."""
+def plan_columns(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
+    """What all blocks of columns apart have, and all that the paper's has."""
     noise = stats.mean if decided.process == "binomial" else 0.0
+    options = {"domain": decided.domain, "decoding": decided.decoding, "escape": decided.escape}
     arrays = {
         "mean": stats.mean,
         "shape": gamma_shape(stats.mean, stats.variance - noise),
-        "bounds": bounds_of(decided.domain, len(stats.mean)),
+        "bounds": decided.domain.bounds(rows.columns),
     }
     if decided.process == "poisson":
         arrays["lam"] = decided.lam
     if decided.layout is not None:
-        arrays["places"] = decided.layout[1]
-    options = {"domain": decided.domain, "decoding": decided.decoding, "escape": decided.escape}
-    return options | ({} if decided.layout is None else {"all_columns": decided.layout[0]}), arrays
+        options["all_columns"], arrays["places"] = decided.layout
+    return options, arrays
 
 
-def plan_poisson(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The paper's belief."""
-    return _columns(stats, decided)
-
-
-def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     """Counts: the rates' mixture of Gammas, unless every column is bounded."""
-    options, arrays = _columns(stats, decided)
-    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
+    options, arrays = plan_columns(rows, stats, decided)
+    components = decided.components
     if decided.process == "poisson":
         arrays["bounds"] = np.full(rows.columns, np.inf)
     bounded = np.isfinite(arrays["bounds"])
@@ -111,21 +98,18 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str,
     return options | {"components": components}, arrays
 
 
-def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     """Reals: a mixture of Gammas fitted to what is not zero."""
-    options, arrays = _columns(stats, decided)
-    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
-    return options, arrays | {
-        "zero_share": stats.zero_share,
-        "gammas": fit_gammas(rows, stats, components, counts=False),
-    }
+    options, arrays = plan_columns(rows, stats, decided)
+    gammas = fit_gammas(rows, stats, decided.components, counts=False)
+    return options, arrays | {"zero_share": stats.zero_share, "gammas": gammas}
 
 
-def plan_units(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def plan_units(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     """Proportions: a Dirichlet prior by moments, and atoms at the vertices."""
     one_hot, arrays = isinstance(decided.domain, OneHot), {}
     if isinstance(decided.domain, Bounded):
-        bound = bounds_of(decided.domain, rows.columns)
+        bound = decided.domain.bounds(rows.columns)
         mean, variance = stats.mean / bound, stats.variance / bound**2
         share = np.stack([mean, 1 - mean], -1)
         full = np.where(stats.largest == bound, stats.full_share, 0.0)
@@ -136,10 +120,9 @@ def plan_units(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, 
         share = stats.mean[None]
         vertex = np.where(stats.largest == 1, stats.full_share, 0.0)[None]
         strength = np.array([np.median(stats.mean * (1 - stats.mean) / stats.variance - 1)])
-    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
     options = {
         "domain": decided.domain,
-        "components": 0 if one_hot else components,
+        "components": 0 if one_hot else decided.components,
         "has_law": not (isinstance(decided.domain, Simplex) and has_inner_zeros(stats)),
         "decoding": decided.decoding,
         "remainder": decided.remainder,
@@ -149,14 +132,13 @@ def plan_units(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, 
     return options, arrays | {"share": share, "strength": strength, "vertex_share": vertex, "total": decided.lam}
 
 
-def plan_sparse_counts(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def plan_sparse_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     """Wide counts: the prior of the total, and every column's share.
 
     Columns that were never seen together expect 1/(rows + 1) units in a row.
     """
     totals = rows.totals()
     mean, variance = float(totals.mean()), float(totals.var())
-    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
     options = {
         "width": decided.width,
         "total_mean": mean,
@@ -169,24 +151,23 @@ def plan_sparse_counts(rows: Rows, stats: Columns, decided: Decided) -> tuple[di
     return options, {
         "shares": expected / expected.sum(),
         "unseen": unseen,
-        "total_gammas": fit_gammas(total, total.statistics(), components, counts=True),
+        "total_gammas": fit_gammas(total, total.statistics(), decided.components, counts=True),
     }
 
 
-def plan_sparse_reals(rows: Rows, stats: Columns, decided: Decided) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def plan_sparse_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     """Wide reals: every column's share of the non-zeros, and its mean where it is not zero."""
     filled = 1 - stats.zero_share
     seen = filled > 0
     expected = np.where(seen, filled, 1 / ((rows.count + 1) * max(np.sum(~seen), 1)))
     size = np.log(np.where(seen, stats.mean / np.where(seen, filled, 1.0), 1.0))
     size[~seen] = size[seen].mean()
-    components = decided.components or default_components(rows.columns, decided.domain, decided.belief)
-    options = {"width": decided.width, "filled": float(filled.sum()), "components": components}
+    options = {"width": decided.width, "filled": float(filled.sum()), "components": decided.components}
     return options, {"shares": expected / expected.sum(), "log_size": size}
 
 
 PLANNERS: dict[str, Planner] = {
-    "poisson": plan_poisson,
+    "poisson": plan_columns,
     "counts": plan_counts,
     "reals": plan_reals,
     "units": plan_units,
@@ -199,10 +180,9 @@ def plan_constants(
     stats: Columns, columns: np.ndarray, domain: Domain, rows: int, sparse: bool, declared: bool
 ) -> Part:
     """Columns that never change; a ``declared`` domain bounds what they may be all the same."""
-    whole = np.full(len(columns), domain.name in ("count", "binary", "one-hot"))
-    arrays = {"values": stats.largest[columns], "whole": whole}
+    arrays = {"values": stats.largest[columns], "whole": np.full(len(columns), domain.whole)}
     if declared:
-        arrays["bounds"] = bounds_of(domain, len(stats.largest))[columns]
+        arrays["bounds"] = domain.bounds(len(stats.largest))[columns]
     return Part("constant", columns, {"rows": rows, "sparse": sparse}, arrays)
 
 

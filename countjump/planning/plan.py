@@ -14,7 +14,7 @@ from countjump import domains
 from countjump.blocks import BLOCKS, Block, Blocks
 from countjump.data import Rows
 from countjump.denoiser import Denoiser
-from countjump.domains import Count, Domain, NonNegative, Simplex
+from countjump.domains import Domain, NonNegative, Simplex
 from countjump.networks import NETWORKS
 from countjump.planning.decisions import (
     choose_belief,
@@ -27,7 +27,7 @@ from countjump.planning.decisions import (
     has_inner_zeros,
     one_of,
 )
-from countjump.planning.parts import PLANNERS, Decided, Part, bounds_of, kind_of, plan_constants
+from countjump.planning.parts import PLANNERS, Decided, Part, default_components, kind_of, plan_constants
 from countjump.processes import Jump
 from countjump.schedules import Schedule
 
@@ -76,8 +76,7 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
         constant &= stats.largest > 0  # a wide column that was never seen may come all the same
     parts, varying = [], np.flatnonzero(~constant)
     if constant.any():
-        wide = belief == "composition"
-        sparse = wide or Rows.is_sparse(X)
+        sparse = belief == "composition" or Rows.is_sparse(X)
         parts.append(plan_constants(stats, np.flatnonzero(constant), domain, rows.count, sparse, declared))
     # What varies of a simplex is a simplex again, of what the constant shares leave.
     remainder = float(1 - stats.largest[constant].sum()) if isinstance(domain, Simplex) and len(varying) else 1.0
@@ -92,23 +91,21 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
     if sets:
         process = "binomial"
         reasons["process"] = "binomial: the places of the non-zeros are thinned"
-    chosen_lam = (
-        np.ones(some.columns) if sets else choose_lam(lam, some, X.shape[1], varying, mine, process, stats, reasons)
-    )
+    chosen_lam = choose_lam(lam, some, X.shape[1], varying, mine, process, stats, reasons)
     totals = some.filled() if sets else some.totals()
     expected = float(totals.mean()) if sets else expected_units(chosen_lam, stats, mine, process)
     tail = float(np.quantile(totals, 0.999) / max(totals.mean(), 1e-300)) if len(totals) else 1.0
     schedule, t_max = choose_schedule(asked["schedule"], expected, some.columns, tail)
     width, network = asked["width"] or default_width(some.columns), network_name(asked["network"])
     if len(varying):
-        bounded = int(np.isfinite(bounds_of(mine, len(varying))).sum())
+        bounded = int(np.isfinite(mine.bounds(len(varying))).sum())
         decided = Decided(
             domain=mine,
             process=process,
             belief=belief,
             decoding=decoding,
             lam=chosen_lam,
-            components=asked["components"],
+            components=asked["components"] or default_components(some.columns, mine, belief),
             width=width,
             escape=1 / ((rows.count + 1) * bounded) if bounded and not declared else 0.0,
             remainder=remainder,
@@ -187,10 +184,3 @@ def build_block(parts: list[Part]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     return Blocks(blocks, [torch.from_numpy(part.columns) for part in parts])
-
-
-def family(domain: Domain) -> Domain:
-    """The domain without its bound: a value above a bound is unlikely or impossible, not wrong."""
-    if domain.name in ("count", "binary"):
-        return Count()
-    return NonNegative() if domain.name == "bounded" else domain
