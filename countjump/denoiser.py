@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -10,8 +11,7 @@ from torch import Tensor, nn
 from countjump.schedules import Schedule
 from countjump.states import distinct, odd_numbers, row_hash
 
-NARROW = 3
-"""Features up to which rows in equal states at equal times are evaluated once in training."""
+NARROW = 3  # features up to which rows in equal states at equal times are evaluated once in training
 
 
 CHUNK, SPARSE_CHUNK = 256, 64
@@ -63,16 +63,9 @@ class Denoiser(nn.Module):
             filled = torch.cat([each, each.new_zeros(missing, *each.shape[1:])]) if missing else each
             return filled.split(self.chunk)
 
-        pieces = [
-            self.network(some, time, condition)
-            for some, time, condition in zip(
-                chunks(features),
-                chunks(t) if len(t) > 1 else [t] * (rows + missing),
-                [None] * (rows + missing) if embedded is None else chunks(embedded),
-                strict=False,
-            )
-        ]
-        return torch.cat(pieces)[:rows]
+        times = chunks(t) if len(t) > 1 else itertools.repeat(t)
+        conditions = itertools.repeat(None) if embedded is None else chunks(embedded)
+        return torch.cat(list(map(self.network, chunks(features), times, conditions)))[:rows]
 
 
 def _key(z: Any, t: Tensor) -> Tensor:

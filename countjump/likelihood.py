@@ -19,8 +19,7 @@ from torch import Tensor
 from countjump.processes.base import Denoise, Process
 from countjump.states import distinct, row_hash
 
-ALIKE = 0.5
-"""The share of distinct states from which on all are evaluated."""
+ALIKE = 0.5  # the share of distinct states from which on all are evaluated
 
 
 @torch.no_grad()

@@ -9,14 +9,9 @@ from scipy.special import digamma, gammaln, polygamma
 BINS = 512
 ROUNDS = 300
 
-SPARE, PASSES = 10, 5
-"""Of the search for directions: more than are asked for, and passes over the rows."""
-
-OFTEN = 30
-"""Rows in which a column is not zero, from which on it counts fully."""
-
-_STEEPEST = 2.0
-"""The largest change of a column's logarithm along a direction."""
+SPARE, PASSES = 10, 5  # of the search for directions: more than are asked for, and passes over the rows
+OFTEN = 30  # rows in which a column is not zero, from which on it counts fully
+_STEEPEST = 2.0  # the largest change of a column's logarithm along a direction
 
 
 def gamma_mixture(value: np.ndarray, components: int, counts: bool = False) -> np.ndarray:

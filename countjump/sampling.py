@@ -17,8 +17,7 @@ from countjump.laws import Indexed, Streams
 from countjump.processes.base import Denoise, Process
 from countjump.states import distinct
 
-ALIKE = 0.9
-"""The share of distinct states from which on all are evaluated."""
+ALIKE = 0.9  # the share of distinct states from which on all are evaluated
 
 
 def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:

@@ -108,16 +108,12 @@ class SparseRows:
         """The place of every row's first entry (B,)."""
         return torch.searchsorted(self.row, torch.arange(len(self), device=self.device))
 
-    def where(self, keep: Tensor) -> SparseRows:
-        """The entries at which ``keep`` is true."""
-        if keep.all():
-            return self
-        place = keep.nonzero().squeeze(1)
-        return replace(self, row=self.row[place], column=self.column[place], value=self.value[place])
-
     def nonzero(self) -> SparseRows:
         """Without the zeros."""
-        return self.where(self.value != 0)
+        if self.value.all():
+            return self
+        place = self.value.nonzero().squeeze(1)
+        return replace(self, row=self.row[place], column=self.column[place], value=self.value[place])
 
     def __getitem__(self, rows: Tensor | slice) -> SparseRows:
         if isinstance(rows, slice):

@@ -13,8 +13,7 @@ from countjump.blocks.base import Belief, Block, constants
 from countjump.domains import Domain
 from countjump.laws import Binomial, NegativeBinomial, Poisson, Product
 
-VIEWS = 3
-"""Features per column."""
+VIEWS = 3  # features per column
 
 
 class Gammas(nn.Module):

@@ -2,8 +2,7 @@
 
 from countjump.laws.base import CountFamily, CountLaw, Family, Indexed, JointLaw, Law, Product, Shifted, Streams
 from countjump.laws.composition import DirichletMixture, Multinomial, TotalTimesComposition
-from countjump.laws.mixture import Mixture
-from countjump.laws.scalar import MAX_COUNT, Binomial, Gamma, Known, NegativeBinomial, Poisson, Zero
+from countjump.laws.scalar import MAX_COUNT, Binomial, Gamma, Known, Mixture, NegativeBinomial, Poisson, Zero
 
 __all__ = [
     "MAX_COUNT",

@@ -38,32 +38,22 @@ class Streams:
         for i, generator in enumerate(self.generators):
             yield slice(i * self.rows, (i + 1) * self.rows), generator
 
-    def sizes(self, row: Tensor) -> list[int]:
-        """How many of the sorted ``row`` numbers (U,) belong to each stream."""
-        ends = torch.arange(1, len(self), device=row.device) * self.rows
-        return torch.diff(
-            torch.searchsorted(row, ends), prepend=row.new_zeros(1), append=row.new_tensor([len(row)])
-        ).tolist()
+    def parts(self, row: Tensor) -> Iterator[tuple[slice, torch.Generator | None]]:
+        """Which of the sorted ``row`` numbers (U,) belong to each stream."""
+        ends = torch.searchsorted(row, torch.arange(1, len(self), device=row.device) * self.rows).tolist()
+        for start, end, generator in zip([0, *ends], [*ends, len(row)], self.generators, strict=True):
+            yield slice(start, end), generator
 
     def uniform(self, row: Tensor) -> Tensor:
         """A float64 number in [0, 1) for each of the sorted ``row`` numbers (U,), drawn from its row's stream."""
-        sizes = self.sizes(row) if len(self) > 1 else [len(row)]
-        draw = [
-            torch.rand(size, dtype=torch.float64, device=row.device, generator=generator)
-            for size, generator in zip(sizes, self.generators, strict=True)
-        ]
-        return torch.cat(draw)
+        look: dict[str, Any] = {"dtype": torch.float64, "device": row.device}
+        return torch.cat([torch.rand(len(row[some]), generator=each, **look) for some, each in self.parts(row)])
 
     def sample(self, row: Tensor, family: Any) -> Tensor:
         """A flat family's values (U,), each from the stream of its ``row``; the rows are sorted."""
         if len(self) == 1:
             return family.sample(self.generators[0])
-        drawn, start = [], 0
-        for size, generator in zip(self.sizes(row), self.generators, strict=True):
-            if size:
-                drawn.append(family[start : start + size].sample(generator))
-            start += size
-        return torch.cat(drawn)
+        return torch.cat([family[some].sample(each) for some, each in self.parts(row) if len(row[some])])
 
 
 class Indexable:

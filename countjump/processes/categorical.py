@@ -25,8 +25,7 @@ from countjump.laws.base import draw_category
 from countjump.processes.base import Denoise, Process
 from countjump.schedules import Schedule, even_times
 
-ENTRIES = 2**22
-"""Probabilities held at once while sampling and scoring."""
+ENTRIES = 2**22  # probabilities held at once while sampling and scoring
 
 _TINY = 1e-30
 

@@ -17,8 +17,7 @@ from countjump.laws import Family, Product, Streams
 from countjump.processes.base import Denoise, Process
 from countjump.schedules import LinearBeta, Schedule, even_times
 
-FIRST = 0.001
-"""The smallest time to train on: DDPM's first step of a thousand."""
+FIRST = 0.001  # the smallest time to train on: DDPM's first step of a thousand
 
 
 @dataclass(frozen=True, eq=False)

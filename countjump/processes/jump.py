@@ -24,8 +24,7 @@ from countjump.states import arrivals
 OBJECTIVES = ("nll", "reweighted", "elbo")
 DECODINGS = ("latent", "mean", "draw")
 
-AT_ZERO = 4
-"""One time in so many is 0, for a block that visits it."""
+AT_ZERO = 4  # one time in so many is 0, for a block that visits it
 
 
 class Jump(Process):

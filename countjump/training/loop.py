@@ -25,15 +25,11 @@ from countjump.training.batches import Batches
 from countjump.training.checkpoints import Checkpoint, CheckpointError
 from countjump.training.optimisers import RowAdam, make_optimisers
 
-AVERAGE_EVERY = 16
-"""Updates from one addition to the moving average to the next, at most: each passes over all weights."""
+AVERAGE_EVERY = 16  # updates from one addition to the moving average to the next, at most: each passes over all weights
 
-VALIDATIONS, PATIENCE, TOLERANCE = 20, 8, 1e-3
-"""Validations of a stage; how many may bring nothing better before it stops; and by how much of itself a loss may be worse than
-the best and still be as good: later weights are averaged over more updates."""
-
-CLIP = 1.0
-"""The largest norm of a gradient."""
+VALIDATIONS, PATIENCE = 20, 8  # of a stage, and how many may bring nothing better before it stops
+TOLERANCE = 1e-3  # by how much of itself a loss may be worse than the best: later weights are averaged over more
+CLIP = 1.0  # the largest norm of a gradient
 
 
 @dataclass(frozen=True)

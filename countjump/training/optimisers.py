@@ -8,8 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-DECAY_EVERY = 16
-"""Updates from one decay of the weights to the next: it passes over the whole table."""
+DECAY_EVERY = 16  # updates from one decay of the weights to the next: it passes over the whole table
 
 
 class RowAdam(torch.optim.Optimizer):
@@ -51,20 +50,14 @@ class RowAdam(torch.optim.Optimizer):
         if state["step"] % DECAY_EVERY == 0:
             weight.mul_(float((-state["decay"]).exp()))
             state["decay"].zero_()
-        rows, values = _touched(gradient)
+        every = torch.arange(len(gradient), device=gradient.device)
+        rows, values = (gradient._indices()[0], gradient._values()) if gradient.is_sparse else (every, gradient)
         beta, square = group["beta"], state["square"]
         mean_square = torch.linalg.vector_norm(values, dim=1).square_() / values.shape[1]
         square.mul_(beta).index_add_(0, rows, mean_square, alpha=1 - beta)
         scale = (square[rows] / (1 - beta ** float(state["step"]))).sqrt_().add_(group["eps"])
         values.div_(scale[:, None])
         weight.add_(gradient, alpha=-group["lr"])
-
-
-def _touched(gradient: Tensor) -> tuple[Tensor, Tensor]:
-    """The rows that a gradient names, and what it says of them, to be changed in place."""
-    if gradient.is_sparse:
-        return gradient._indices()[0], gradient._values()
-    return torch.arange(len(gradient), device=gradient.device), gradient
 
 
 def make_optimisers(
