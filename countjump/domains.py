@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,8 +17,8 @@ Matrix = Any
 """A numeric ndarray of two dimensions, or scipy CSR."""
 
 
-class Domain(ABC):
-    """Where the data lives."""
+class Domain:
+    """Where the data lives: reals from 0 up to ``max``, where there is one, or some of these."""
 
     name: str
 
@@ -29,13 +28,15 @@ class Domain(ABC):
     max: float | tuple[float, ...] | None = None
     """The largest value, of all columns or of each."""
 
-    @abstractmethod
     def check(self, X: Matrix) -> None:
         """Raise a ValueError that names the row, the column and the value that does not belong here."""
+        if self.max is not None:
+            check_at_most(X, self)
 
-    @abstractmethod
     def project(self, y: Tensor) -> Tensor:
         """The paper's g: the nearest thing in this domain."""
+        y = y.clamp(min=0)
+        return y if self.max is None else y.minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
 
     def select(self, columns: np.ndarray) -> Domain:
         """The domain of some of the columns."""
@@ -63,12 +64,6 @@ class NonNegative(Domain):
 
     name = "non-negative"
 
-    def check(self, X: Matrix) -> None:
-        pass  # nothing beyond check_values
-
-    def project(self, y: Tensor) -> Tensor:
-        return y.clamp(min=0)
-
 
 @dataclass(frozen=True)
 class Count(Domain):
@@ -90,12 +85,10 @@ class Count(Domain):
 
     def check(self, X: Matrix) -> None:
         bad_value(X, lambda v: v != np.floor(v), "is not a whole number: round it, or use domain='non-negative'")
-        if self.max is not None:
-            check_at_most(X, self)
+        super().check(X)
 
     def project(self, y: Tensor) -> Tensor:
-        whole = y.clamp(min=0).round()
-        return whole if self.max is None else whole.minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
+        return super().project(y).round()
 
 
 @dataclass(frozen=True)
@@ -170,12 +163,6 @@ class Bounded(Domain):
         if not ((bound > 0) & np.isfinite(bound)).all():
             raise ValueError(f"Bounded needs a positive max, finite (or one per column), got {self.max}")
 
-    def check(self, X: Matrix) -> None:
-        check_at_most(X, self)
-
-    def project(self, y: Tensor) -> Tensor:
-        return y.clamp(min=0).minimum(torch.as_tensor(self.max, dtype=y.dtype, device=y.device))
-
 
 def _keep_bound(domain: Count | Bounded) -> np.ndarray:
     """Keep a bound as a float or a tuple of floats, whatever sequence it came as."""
@@ -199,7 +186,7 @@ def check_values(X: Matrix) -> None:
     bad_value(X, lambda v: v > np.float64(MAX_COUNT), why)
 
 
-def check_at_most(X: Matrix, domain: Count | Bounded) -> None:
+def check_at_most(X: Matrix, domain: Domain) -> None:
     """Every value at most its column's bound."""
     name = type(domain).__name__
     if isinstance(domain.max, tuple) and len(domain.max) != X.shape[1]:

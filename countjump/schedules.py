@@ -93,9 +93,8 @@ class LinearBeta(Schedule):
         ...
         ValueError: no linear-beta schedule ends at a log-SNR of -12 with scale 1e-07: ...
         """
-        if not (0 < beta_first < 1) or timesteps < 2 or not (0 < scale < math.inf):
-            needs = "0 < beta_first < 1, timesteps >= 2 and a positive scale"
-            raise ValueError(f"linear-beta needs {needs}, got {beta_first}, {timesteps}, {scale:g}")
+        if not 0 < scale < math.inf:
+            raise ValueError(f"linear-beta needs a positive scale, got {scale:g}")
 
         def excess(beta_last: float) -> float:
             return math.log(scale) + float(cls(beta_first, beta_last, timesteps)._log_alpha[-1]) - log_snr

@@ -70,7 +70,6 @@ SHARED = {
     "laws": ("base", "scalar", "composition"),
     "blocks": ("base", "columns", "sparse", "counts"),
     "processes": ("base",),
-    "networks": ("time",),
     "data": ("rows",),
     "training": ("batches", "checkpoints", "optimisers"),
     "planning": ("decisions", "parts"),

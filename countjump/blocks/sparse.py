@@ -16,10 +16,7 @@ from countjump.priors import directions
 from countjump.sparse import SparseRows
 
 ORDINARY = 50.0  # units (or non-zeros) of an ordinary row, at most: losses are on the scale of one
-PCA_ROWS, PCA_ENTRIES = (
-    20_000,
-    2**24,
-)  # rows of which principal components are taken, and entries of their table, at most
+PCA_ROWS, PCA_ENTRIES = 20_000, 2**24  # of principal components: rows, and entries of their table, at most
 
 
 class SparseBlock(Block, ABC):

@@ -18,18 +18,14 @@ from countjump.laws import Binomial, Mixture
 from countjump.laws.sparse import COUNT_CLASSES, Shares, ThinnedRows, TotalComposition
 from countjump.sparse import ColumnSample, SparseRows
 
-SAMPLED, MOST_SAMPLED = (
-    1024,
-    0.75,
-)  # columns of an update, about; the share of all from which on a sample is not worth it
+SAMPLED = 1024  # columns on which the softmax is worked out in an update, about, beside those of the batch
+MOST_SAMPLED = 0.75  # the share of all columns from which on a sample is not worth its noise
 WHOLE = 2**15  # columns up to which all are looked at where their vectors are not being learned
 POWERS = 3  # of the logarithm of a column's frequency, by which shares are calibrated
 TOTAL_WIDTH, BINOMIALS = 128, 4  # hidden units of the total network, and binomials of its belief
 TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000  # of an update; at most; draws of a validation at least
 CALIBRATION_ROWS, CALIBRATION_UPDATES = 128, 500  # of an update; at most
-CALIBRATION_UP_TO = (
-    0.99  # the quantile of the totals from which on rows are left out: a few huge ones would decide alone
-)
+CALIBRATION_UP_TO = 0.99  # the quantile of the totals beyond which rows are left out: they would decide alone
 SEEN_BEFORE = 100.0  # units that are added to what is seen, so that an empty row has strengths too
 STRENGTH_UPDATES, STRENGTH_STEPS = 300, (10.0, 50.0)  # at most; steps of the chains whose single steps are scored
 

@@ -13,11 +13,7 @@ from countjump.blocks.sparse import ORDINARY, SparseBlock
 from countjump.laws.sparse import Amounts, SparseSet, ThinnedRows
 from countjump.sparse import SparseRows
 
-RANK, LEVELS, FACTORS = (
-    16,
-    6,
-    16,
-)  # of the amounts: dimensions of a column's vector, Gammas of an entry, factors of a row
+RANK, LEVELS, FACTORS = 16, 6, 16  # of the amounts: length of a column's vector, Gammas of an entry, factors of a row
 
 
 class SparseReals(SparseBlock):

@@ -72,10 +72,7 @@ class Units(Block):
         self.outputs = self.groups * (self.log_weights.shape[-1] + components * self.parts)
 
     def read(self, matrix: Any) -> Tensor:
-        return self.to_shares(super().read(matrix) / self.remainder)
-
-    def to_shares(self, x: Tensor) -> Tensor:
-        """Data (B, D) in the shape of the state."""
+        x = super().read(matrix) / self.remainder
         if self.whole:
             return x[:, None]
         share = x / self.bounds

@@ -100,7 +100,7 @@ class Shares(Indexable):
     shrinkage: Tensor | None = None
     frequency_bias: Tensor | None = None
     reuse_bias: Tensor | None = None
-    frequency: Tensor | None = None
+    frequency: Any = None
     shared = ("table", "bias", "burstiness", "frequency")
 
     def __len__(self) -> int:
@@ -114,7 +114,7 @@ class Shares(Indexable):
     def at(self, places: SparseRows) -> tuple[Tensor, Tensor]:
         """ln μ (N,) at some places, and the share (B,) of what is seen."""
         query, table = self.query, self.table
-        if self.frequency_bias is not None and self.frequency is not None:
+        if self.frequency_bias is not None:
             query, table = torch.cat([query, self.frequency_bias], 1), torch.cat([table, self.frequency], 1)
         z = self.given
 
@@ -152,15 +152,11 @@ class Shares(Indexable):
         weights = self.query.new_empty(len(self), columns + -columns % TILE)
         weights[:, columns:] = -torch.inf
         bias, frequency_bias = self.bias, self.frequency_bias
-        if (
-            frequency_bias is not None
-            and self.frequency is not None
-            and bool((frequency_bias == frequency_bias[:1]).all())
-        ):
+        if frequency_bias is not None and bool((frequency_bias == frequency_bias[:1]).all()):
             # As in a chain, whose rows are at one time.
             bias, frequency_bias = torch.addmv(bias, self.frequency, frequency_bias[0]), None
         torch.addmm(bias, self.query, self.table.t(), out=weights[:, :columns])
-        if frequency_bias is not None and self.frequency is not None:
+        if frequency_bias is not None:
             weights[:, :columns].addmm_(frequency_bias, self.frequency.t())
         torch.softmax(weights, -1, out=weights)
         z = self.given
@@ -183,7 +179,7 @@ class Shares(Indexable):
         z, (discount, c) = self.given, self.burstiness.unbind(1)
         discount = (discount.index_select(0, z.column) + self.reuse[:, 1].index_select(0, z.row)).sigmoid()
         gain = self.reuse[:, 2].index_select(0, z.row) * c.index_select(0, z.column)
-        if self.reuse_bias is not None and self.frequency is not None:
+        if self.reuse_bias is not None:
             gain = gain + (self.reuse_bias.index_select(0, z.row) * self.frequency.index_select(0, z.column)).sum(1)
         return (z.value.to(discount.dtype) - discount).clamp(min=TINY).log() + gain
 

@@ -20,9 +20,7 @@ WIDE = 256  # columns, from which on unbounded counts and sparse reals are model
 SPARSE = 0.5  # the share of zeros from which on reals are sparse
 LOG_SNR = -12.0  # the paper's mean log-SNR at the end of the chain
 FIRST_UNITS = 0.25  # the expected count of a row at t_max: with at most about one unit, a step has no joint error
-RESOLUTION = (
-    50.0  # the variance of a column's signal over that of its randomisation, where several columns are modelled
-)
+RESOLUTION = 50.0  # the variance of a column's signal over that of its randomisation, where there are several columns
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:

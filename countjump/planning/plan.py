@@ -16,17 +16,8 @@ from countjump.data import Rows
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain, NonNegative, Simplex
 from countjump.networks import NETWORKS
-from countjump.planning.decisions import (
-    choose_belief,
-    choose_decoding,
-    choose_lam,
-    choose_objective,
-    choose_process,
-    choose_schedule,
-    expected_units,
-    has_inner_zeros,
-    one_of,
-)
+from countjump.planning import decisions
+from countjump.planning.decisions import one_of
 from countjump.planning.parts import PLANNERS, Decided, Part, default_components, kind_of, plan_constants
 from countjump.processes import Jump
 from countjump.schedules import Schedule
@@ -65,12 +56,12 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
         raise ValueError(f"lam={lam!r} is unknown: use 'auto', a positive number, or one per column")
     domain = resolve_domain(asked["domain"], X, reasons)
     declared = isinstance(asked["domain"], Domain) or asked["domain"] not in ("auto", "bounded")
-    process = choose_process(asked["process"], domain, lam, reasons)
+    process = decisions.choose_process(asked["process"], domain, lam, reasons)
     rows = Rows(X)
     stats = rows.statistics()
     scaled = asked["process"] == "poisson" or not isinstance(lam, str)
     zeros = float(stats.zero_share.mean())
-    belief = choose_belief(asked["belief"], domain, process, X.shape[1], zeros, scaled, reasons)
+    belief = decisions.choose_belief(asked["belief"], domain, process, X.shape[1], zeros, scaled, reasons)
     constant = stats.smallest == stats.largest
     if belief == "composition" and not constant.all():
         constant &= stats.largest > 0  # a wide column that was never seen may come all the same
@@ -84,18 +75,18 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
     some = rows.select(varying).scaled(1 / remainder)
     stats = some.statistics()
     units = process == "binomial" and isinstance(mine, Simplex)
-    has_law = not (units and has_inner_zeros(stats))
-    objective = choose_objective(asked["objective"], belief)
-    decoding = choose_decoding(asked["decode"], belief, mine, has_law)
+    has_law = not (units and decisions.has_inner_zeros(stats))
+    objective = decisions.choose_objective(asked["objective"], belief)
+    decoding = decisions.choose_decoding(asked["decode"], belief, mine, has_law)
     sets = belief == "composition" and isinstance(mine, NonNegative)
     if sets:
         process = "binomial"
         reasons["process"] = "binomial: the places of the non-zeros are thinned"
-    chosen_lam = choose_lam(lam, some, X.shape[1], varying, mine, process, stats, reasons)
+    chosen_lam = decisions.choose_lam(lam, some, X.shape[1], varying, mine, process, stats, reasons)
     totals = some.filled() if sets else some.totals()
-    expected = float(totals.mean()) if sets else expected_units(chosen_lam, stats, mine, process)
+    expected = float(totals.mean()) if sets else decisions.expected_units(chosen_lam, stats, mine, process)
     tail = float(np.quantile(totals, 0.999) / max(totals.mean(), 1e-300)) if len(totals) else 1.0
-    schedule, t_max = choose_schedule(asked["schedule"], expected, some.columns, tail)
+    schedule, t_max = decisions.choose_schedule(asked["schedule"], expected, some.columns, tail)
     width, network = asked["width"] or default_width(some.columns), network_name(asked["network"])
     if len(varying):
         bounded = int(np.isfinite(mine.bounds(len(varying))).sum())

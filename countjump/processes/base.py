@@ -11,7 +11,7 @@ from torch import Tensor
 
 from countjump.blocks.base import Step
 from countjump.laws import Law, Streams
-from countjump.schedules import Schedule
+from countjump.schedules import Schedule, even_times
 
 Prediction = Any
 """What a denoiser answers: a Belief (JUMP), a mean (Gaussian) or a law of states (categorical)."""
@@ -52,17 +52,17 @@ class Process(ABC):
     def loss(self, x: Any, z: Any, t: Tensor, prediction: Prediction, generator: torch.Generator) -> Tensor:
         """One number per row."""
 
-    @abstractmethod
     def finish(self, z: Any, before: Step, denoise: Denoise, streams: Streams) -> Any:
         """From z_0, and the step that led there, to x_0."""
+        return z
 
-    @abstractmethod
     def draw_times(self, count: int, generator: torch.Generator) -> Tensor:
         """Times to train on, (count,)."""
+        return even_times(count, generator)
 
-    @abstractmethod
     def grid(self, steps: int) -> Tensor:
         """The times of a chain, from 1 down to 0."""
+        return self.schedule.grid(steps)
 
     def subsample(self, x: Any, learning: bool, generator: torch.Generator) -> Any:
         """What an update looks at of x_0: all of it."""

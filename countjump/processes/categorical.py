@@ -19,11 +19,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from countjump.blocks.base import Step
 from countjump.laws import Family, Law, Product, Streams
 from countjump.laws.base import draw_category
-from countjump.processes.base import Denoise, Process
-from countjump.schedules import Schedule, even_times
+from countjump.processes.base import Process
+from countjump.schedules import Schedule
 
 ENTRIES = 2**22  # probabilities held at once while sampling and scoring
 
@@ -228,9 +227,6 @@ class CategoricalDiffusion(Process):
         belief = Product(Categorical(prediction.logits + self.transition.reach(z, self._left(slice(None), t)).log()))
         return -belief.log_prob(x) / self.columns
 
-    def finish(self, z: Tensor, before: Step, denoise: Denoise, streams: Streams) -> Tensor:
-        return z
-
     def path(self, x: Tensor, times: Tensor, keys: list[int]) -> Iterator[Tensor]:
         streams = (np.random.Generator(np.random.Philox(key=key)) for key in keys)
         heights = torch.from_numpy(np.stack([each.random((len(times), self.columns)) for each in streams])).to(x.device)
@@ -240,12 +236,6 @@ class CategoricalDiffusion(Process):
         for place, (t, s) in enumerate(itertools.pairwise(times)):
             z = self.posterior(z, x, s[None, None], t[None, None]).at(every, heights[:, place + 1])
             yield z
-
-    def draw_times(self, count: int, generator: torch.Generator) -> Tensor:
-        return even_times(count, generator)
-
-    def grid(self, steps: int) -> Tensor:
-        return self.schedule.grid(steps)
 
     def _law(self, z: Tensor, weights: Callable[[Tensor], Tensor]) -> States:
         every = torch.arange(len(z), device=z.device)

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from countjump.blocks.base import Step
 from countjump.laws import Family, Product, Streams
-from countjump.processes.base import Denoise, Process
-from countjump.schedules import LinearBeta, Schedule, even_times
+from countjump.processes.base import Process
+from countjump.schedules import LinearBeta, Schedule
 
 FIRST = 0.001  # the smallest time to train on: DDPM's first step of a thousand
 
@@ -123,14 +122,8 @@ class GaussianDiffusion(Process):
     def reverse(self, z: Tensor, prediction: Tensor, s: Tensor, t: Tensor) -> Product:
         return self.posterior(z, prediction.clamp(self.low.to(z.device), self.high.to(z.device)), s, t)
 
-    def finish(self, z: Tensor, before: Step, denoise: Denoise, streams: Streams) -> Tensor:
-        return z
-
     def draw_times(self, count: int, generator: torch.Generator) -> Tensor:
-        return FIRST + (1 - FIRST) * even_times(count, generator)
-
-    def grid(self, steps: int) -> Tensor:
-        return self.schedule.grid(steps)
+        return FIRST + (1 - FIRST) * super().draw_times(count, generator)
 
     no_likelihood = (
         "DDPM has no score: its last step is a point mass, so that its bound on ln p(x) is minus infinity on real data. "
