@@ -12,10 +12,7 @@ from countjump.schedules import Schedule
 from countjump.states import distinct, odd_numbers, row_hash
 
 NARROW = 3  # features up to which rows in equal states at equal times are evaluated once in training
-
-
-CHUNK, SPARSE_CHUNK = 256, 64
-"""Rows that are evaluated together when not training, of dense rows and of sparse ones, of which few may be asked for."""
+CHUNK, SPARSE_CHUNK = 256, 64  # dense and sparse rows that are evaluated together when not training
 
 
 class Denoiser(nn.Module):

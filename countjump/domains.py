@@ -21,12 +21,8 @@ class Domain:
     """Where the data lives: reals from 0 up to ``max``, where there is one, or some of these."""
 
     name: str
-
-    whole = False
-    """Whether values are whole numbers."""
-
-    max: float | tuple[float, ...] | None = None
-    """The largest value, of all columns or of each."""
+    whole = False  # whether values are whole numbers
+    max: float | tuple[float, ...] | None = None  # the largest value, of all columns or of each
 
     def check(self, X: Matrix) -> None:
         """Raise a ValueError that names the row, the column and the value that does not belong here."""

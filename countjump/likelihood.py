@@ -4,9 +4,6 @@
 
 with the states drawn from q given x_0, or, where the laws say their divergence, −KL(q(z_s given z_t, x_0) ‖ p(z_s given z_t)) in
 the place of the difference. Chains begin at t = 1, where p and q are one law.
-
-Random numbers come from streams that are named by the seed, the row's content and the draw, so that a row's score does not depend
-on the rows beside it.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ from countjump.domains import Domain
 from countjump.estimator import Estimator
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import SPARSE
-from countjump.planning.plan import build_block
 from countjump.processes.base import Process
 from countjump.schedules import Schedule
 from countjump.transforms import Scaling
@@ -132,17 +131,11 @@ class JumpModel(Estimator):
         return plan
 
     def _build(self, plan: Plan) -> tuple[Any, Process | None, Denoiser | None]:
-        built = planning.build(plan, self.network)
-        if built is None:
-            return build_block(plan.parts), None, None
-        return built[0].block, *built
+        return planning.build(plan, self.network)
 
     def _describe(self, plan: Plan) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        described = {
-            k: v if k == "reasons" else persistence.encode(v)
-            for k, v in vars(plan).items()
-            if k not in ("lam", "parts")
-        }
+        plain = {name: value for name, value in vars(plan).items() if name not in ("lam", "parts")}
+        described = {name: value if name == "reasons" else persistence.encode(value) for name, value in plain.items()}
         described["parts"] = [
             {"kind": part.kind, "options": {k: persistence.encode(v) for k, v in part.options.items()}}
             for part in plan.parts

@@ -51,7 +51,7 @@ def test_auto_is_right_on_real_data(file, bounded, belief):
 def test_the_grid_starts_where_a_row_has_a_quarter_of_a_unit():
     X = np.random.default_rng(0).poisson(5.0, size=(500, 4))
     plan = resolve(X)
-    process, _ = build(plan, "mlp")
+    _, process, _ = build(plan, "mlp")
     alpha = process.schedule.alpha(process.grid(10))
     assert alpha[0] == 0
     assert alpha[-1] == 1
@@ -61,7 +61,7 @@ def test_the_grid_starts_where_a_row_has_a_quarter_of_a_unit():
 def test_the_grid_starts_earlier_where_the_tail_is_heavy():
     X = np.random.default_rng(0).standard_cauchy(20_000).__abs__()[:, None]
     plan = resolve(X)
-    process, _ = build(plan, "mlp")
+    _, process, _ = build(plan, "mlp")
     alpha = process.schedule.alpha(process.grid(10))
     assert float(alpha[1] * plan.lam[0]) * np.quantile(X, 0.999) == pytest.approx(1, rel=1e-3)
     assert float(alpha[1] * plan.lam[0]) * X.mean() < decisions.FIRST_UNITS
@@ -94,7 +94,7 @@ def test_simplex_rows_with_inner_zeros_have_no_density_and_are_decoded_as_shares
     plan = resolve(X / X.sum(1, keepdims=True))
     assert not plan.parts[-1].options["has_law"]
     assert plan.parts[-1].options["decoding"] == "latent"
-    process, _ = build(plan, "mlp")
+    _, process, _ = build(plan, "mlp")
     assert "exact zeros" in process.why_no_likelihood()
     vertices = np.vstack([np.random.default_rng(0).dirichlet(np.ones(4), size=300), np.eye(4)])
     assert resolve(vertices).parts[-1].options["has_law"], "whole rows on one part have an atom"
@@ -128,7 +128,7 @@ def test_rows_are_planned_as_a_part_of_their_kind_and_constants_as_a_part_of_the
     assert [part.kind for part in plan.parts] == ["constant", kind]
     assert plan.parts[0].columns.tolist() == [1]
     assert plan.parts[1].columns.tolist() == [0, *range(2, with_constant.shape[1])]
-    process, denoiser = build(plan, "mlp")
+    _, process, denoiser = build(plan, "mlp")
     assert isinstance(process.block, Blocks)
     assert isinstance(process.block.parts[0], Constant)
     assert denoiser.block is process.block
@@ -166,7 +166,7 @@ def test_a_network_of_one_s_own_gets_the_layout_of_the_whole_row():
 
     own, known = resolve(X, network=network), resolve(X)
     assert own.network == "own: network"
-    process, _ = build(own, network)
+    _, process, _ = build(own, network)
     per_column = process.block.parts[-1].per_column
     assert asked == [(3 * 4, per_column * 4, 128)]
-    assert build(known, "mlp")[0].block.inputs == 3 * 3
+    assert build(known, "mlp")[0].inputs == 3 * 3

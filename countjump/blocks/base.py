@@ -16,8 +16,7 @@ from countjump.divergences import relative_entropy
 from countjump.laws import CountLaw, JointLaw
 from countjump.states import Joint
 
-MAX_SHAPE = 1e6
-"""The largest shape of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose."""
+MAX_SHAPE = 1e6  # of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose
 
 
 @dataclass(frozen=True)
@@ -111,14 +110,9 @@ class Block(nn.Module, ABC):
     inputs: int
     outputs: int
 
-    sparse = False
-    """Whether its rows are kept as their non-zeros."""
-
-    exact = False
-    """Whether z_0 is x_0 itself."""
-
-    decoding = "latent"
-    """How x_0 comes from z_0: "latent" z_0/λ, "mean" E[x_0], or "draw" from the belief."""
+    sparse = False  # whether its rows are kept as their non-zeros
+    exact = False  # whether z_0 is x_0 itself
+    decoding = "latent"  # how x_0 comes from z_0: "latent" z_0/λ, "mean" E[x_0], or "draw" from the belief
 
     @property
     def columns(self) -> int:

@@ -61,10 +61,7 @@ class ColumnBlock(Block, ABC):
     places: Tensor
 
     believes = "mixture"
-    """The name of its belief."""
-
-    has_law = False
-    """Whether it believes in a law of non-negative reals x_0."""
+    """The name of its belief; a mixture on non-negative reals is one about x_0 itself."""
 
     def __init__(
         self,
@@ -152,7 +149,7 @@ class ColumnBlock(Block, ABC):
 
     def why_no_likelihood(self) -> str | None:
         real = self.domain.name == "non-negative"
-        if self.exact or (real and self.has_law):
+        if self.exact or (real and self.believes == "mixture"):
             return super().why_no_likelihood()
         change = "belief='mixture'" if real else "process='binomial'"
         return (

@@ -38,21 +38,16 @@ class Constant(Block):
         constants(self, values=values.double(), whole=whole, bounds=bounds)
 
     def read(self, matrix: Any) -> Tensor:
-        """By how much a row differs: at its other values. A sparse block keeps only the rows' numbers where none does."""
-        if not sp.issparse(matrix):
-            return super().read(matrix)
-        difference = sp.csr_matrix(
-            matrix - sp.csr_matrix(np.ones((matrix.shape[0], 1))) @ sp.csr_matrix(self.values.cpu().numpy())
-        )
-        if not difference.count_nonzero():
+        """Sparse rows are made dense only where one of them has another value."""
+        if sp.issparse(matrix) and not (matrix - self._rows(matrix.shape[0])).count_nonzero():
             return self.values.expand(matrix.shape[0], -1)
         return super().read(matrix)
 
     def write(self, x: Tensor) -> Any:
-        rows = len(x)
-        if self.sparse:
-            return sp.csr_matrix(np.ones((rows, 1))) @ sp.csr_matrix(self.values.cpu().numpy())
-        return np.tile(self.values.cpu().numpy(), (rows, 1))
+        return self._rows(len(x)) if self.sparse else self._rows(len(x)).toarray()
+
+    def _rows(self, count: int) -> sp.csr_matrix:
+        return sp.csr_matrix(np.ones((count, 1))) @ sp.csr_matrix(self.values.cpu().numpy())
 
     def empty(self, rows: int, device: torch.device | str) -> Tensor:
         return torch.zeros(rows, 0, dtype=torch.float64, device=device)

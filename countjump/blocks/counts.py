@@ -12,8 +12,7 @@ from countjump.blocks.columns import ColumnBlock, Gammas
 from countjump.domains import Domain
 from countjump.laws import Binomial, Mixture, NegativeBinomial, Product, Zero
 
-UNLIKELY = -3.0
-"""The log-weight, before any training, of an atom at zero and of a binomial beside negative binomials that fit the column."""
+UNLIKELY = -3.0  # the log-weight, before training, of an atom at zero and of a binomial beside negative binomials
 
 
 class Counts(ColumnBlock):

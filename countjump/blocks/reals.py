@@ -20,7 +20,6 @@ class Reals(ColumnBlock):
 
     log_zero: Tensor
     log_more: Tensor
-    has_law = True
 
     def __init__(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -120,9 +121,8 @@ class SparseCounts(SparseBlock):
         shares = self.shares(output, z)
         if self.is_calibrated:
             shares = self.calibrate(shares, alpha)
-        return Belief(
-            TotalComposition(lambda: self.missing_total(z.totals[:, None], alpha), shares, self.strengths(z, alpha))
-        )
+        total = partial(self.missing_total, z.totals[:, None], alpha)
+        return Belief(TotalComposition(total, shares, self.strengths(z, alpha)))
 
     def shares(self, output: Tensor, z: SparseRows) -> Shares:
         """The mean composition, as the network has it.

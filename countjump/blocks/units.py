@@ -13,8 +13,7 @@ from countjump.blocks.base import MAX_SHAPE, Belief, Block, constants, soft_clip
 from countjump.domains import Domain
 from countjump.laws import Binomial, DirichletMixture, Multinomial, Product, TotalTimesComposition
 
-OTHER = 1e-6
-"""By how much the shares of a whole add up to something else than one, at least, if a constant column has another share."""
+OTHER = 1e-6  # by how much shares miss a sum of one, at least, where a constant column has another share
 
 
 class Units(Block):

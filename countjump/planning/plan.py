@@ -152,14 +152,16 @@ def network_name(network: Any) -> str:
     return f"own: {getattr(network, '__name__', type(network).__name__)}"
 
 
-def build(plan: Plan, network: Callable[[int, int, int], nn.Module] | str) -> tuple[Jump, Denoiser] | None:
-    """The process and an untrained denoiser; None where no column varies."""
+def build(
+    plan: Plan, network: Callable[[int, int, int], nn.Module] | str
+) -> tuple[Block, Jump | None, Denoiser | None]:
+    """The block, the process and an untrained denoiser; without these two where no column varies."""
     block = build_block(plan.parts)
     if block.outputs == 0:
-        return None
+        return block, None, None
     make = NETWORKS[one_of("network", network, tuple(NETWORKS))] if isinstance(network, str) else network
     denoiser = Denoiser(make(block.inputs, block.outputs, plan.width), block, plan.schedule)
-    return Jump(block, plan.schedule, plan.t_max, plan.objective), denoiser
+    return block, Jump(block, plan.schedule, plan.t_max, plan.objective), denoiser
 
 
 def build_block(parts: list[Part]) -> Block:
