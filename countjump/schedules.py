@@ -94,7 +94,7 @@ class LinearBeta(Schedule):
         ValueError: no linear-beta schedule ends at a log-SNR of -12 with scale 1e-07: ...
         """
         if not 0 < scale < math.inf:
-            raise ValueError(f"linear-beta needs a positive scale, got {scale:g}")
+            raise ValueError(f"LinearBeta needs a positive scale, got {scale:g}")
 
         def excess(beta_last: float) -> float:
             return math.log(scale) + float(cls(beta_first, beta_last, timesteps)._log_alpha[-1]) - log_snr

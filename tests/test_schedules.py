@@ -99,5 +99,5 @@ def test_linear_beta_ends_at_the_log_snr(scale: float, timesteps: int):
 
 @pytest.mark.parametrize("wrong", [{"scale": 0.0}, {"scale": 1.0, "beta_first": 1.5}, {"scale": 1.0, "timesteps": 1}])
 def test_linear_beta_refuses_what_makes_no_schedule(wrong: dict[str, float]):
-    with pytest.raises(ValueError, match="linear-beta needs"):
+    with pytest.raises(ValueError, match="LinearBeta needs"):
         LinearBeta.solve(**wrong)
