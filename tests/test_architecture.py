@@ -31,6 +31,7 @@ ROOMS: dict[str, set[str]] = {
     "denoiser": {"states", "schedules"},
     "sampling": {"states", "laws", "blocks", "processes", "denoiser"},
     "likelihood": {"states", "processes"},
+    "oracles": {"laws", "schedules", "blocks"},
     "training": {"_version", "atomic", "progress"},
     "planning": {"laws", "schedules", "domains", "priors", "networks", "data", "blocks", "processes", "denoiser"},
     "persistence": {"_version", "atomic", "domains", "schedules"},
@@ -78,7 +79,7 @@ SHARED = {
 }
 """The members of a folder that the others may import, each also by those that come after it."""
 
-ONLY_BASE = {"processes", "sampling", "estimator"}
+ONLY_BASE = {"processes", "sampling", "oracles", "estimator"}
 """What may know of blocks in general, and of none in particular."""
 
 PRIVATE = {"states", "sparse", "laws", "blocks"}

@@ -10,7 +10,6 @@ import pytest
 import scipy.stats
 import torch
 from goodness import LEVEL, flat, generator, grid, pearson
-from oracles import RowMixture
 from torch import Tensor
 
 from countjump.laws import (
@@ -39,6 +38,7 @@ from countjump.laws import (
 from countjump.laws.base import draw_category
 from countjump.laws.composition import draw_multinomial
 from countjump.laws.sparse import COUNT_CLASSES, Amounts, Shares, SparseSet, ThinnedRows, TotalComposition
+from countjump.oracles import RowMixture
 from countjump.processes.categorical import Categorical, States
 from countjump.processes.gaussian import Normal
 from countjump.sparse import SparseRows

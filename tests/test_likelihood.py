@@ -7,7 +7,6 @@ import pytest
 import scipy.stats
 import torch
 from goodness import Counting, generator, grid
-from oracles import DirichletOracle, EmpiricalOracle, GammaOracle, MeanOracle
 from torch import Tensor
 
 from countjump.blocks import Belief, Block, PoissonBlock, Units
@@ -15,6 +14,7 @@ from countjump.divergences import relative_entropy
 from countjump.domains import Bounded, Count, NonNegative, Simplex
 from countjump.laws import Poisson
 from countjump.likelihood import lower_bound
+from countjump.oracles import DirichletOracle, EmpiricalOracle, GammaOracle, MeanOracle
 from countjump.processes import Jump
 from countjump.processes.categorical import Categorical, CategoricalDiffusion, DiscreteGaussian, Uniform
 from countjump.processes.gaussian import GaussianDiffusion

@@ -7,7 +7,13 @@ import pytest
 import scipy.stats
 import torch
 from goodness import LEVEL, flat, generator, grid, pearson, same
-from oracles import (
+from torch import Tensor
+
+from countjump.blocks import Block, Blocks, PoissonBlock, Reals, SparseCounts, Units
+from countjump.domains import Count, NonNegative, Simplex
+from countjump.laws import Binomial, NegativeBinomial, Poisson, Streams
+from countjump.likelihood import lower_bound
+from countjump.oracles import (
     CountOracle,
     DirichletOracle,
     EmpiricalOracle,
@@ -17,12 +23,6 @@ from oracles import (
     Oracle,
     SparseDirichletOracle,
 )
-from torch import Tensor
-
-from countjump.blocks import Block, Blocks, PoissonBlock, Reals, SparseCounts, Units
-from countjump.domains import Count, NonNegative, Simplex
-from countjump.laws import Binomial, NegativeBinomial, Poisson, Streams
-from countjump.likelihood import lower_bound
 from countjump.processes import Jump
 from countjump.sampling import chain, sample_rows
 from countjump.schedules import Cosine

@@ -11,13 +11,13 @@ import pytest
 import scipy.stats
 import torch
 from goodness import LEVEL, generator, grid, pearson
-from oracles import GammaOracle, MeanOracle
 from torch import Tensor
 
 from countjump.blocks import Belief, PoissonBlock
 from countjump.divergences import relative_entropy
 from countjump.domains import Binary, Count, NonNegative, OneHot, Simplex
 from countjump.laws import Binomial, Gamma, NegativeBinomial, Poisson, Product, Shifted, Streams, Zero
+from countjump.oracles import GammaOracle, MeanOracle
 from countjump.processes import Jump
 from countjump.sampling import sample_rows
 from countjump.schedules import Cosine, LinearBeta

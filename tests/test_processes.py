@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 from goodness import LEVEL, flat, generator, grid, pearson, same
-from oracles import EmpiricalOracle
 from torch import Tensor, nn
 
 from countjump import Bounded, Count, NonNegative, OneHot, Simplex
@@ -32,6 +31,7 @@ from countjump.denoiser import Denoiser
 from countjump.laws import Streams
 from countjump.likelihood import lower_bound
 from countjump.networks import MLP
+from countjump.oracles import EmpiricalOracle
 from countjump.processes import Jump, Process
 from countjump.processes.categorical import Categorical, CategoricalDiffusion, DiscreteGaussian, StateBlock, Uniform
 from countjump.processes.gaussian import CosineAmplitude, GaussianDiffusion, MeanBlock

@@ -8,7 +8,6 @@ import pytest
 import scipy.stats
 import torch
 from goodness import LEVEL, Counting, generator, grid, pearson
-from oracles import DirichletOracle, EmpiricalOracle, GammaOracle, MeanOracle
 from torch import Tensor, nn
 
 from countjump.blocks import Block, PoissonBlock, Units
@@ -17,6 +16,7 @@ from countjump.denoiser import Denoiser
 from countjump.domains import Bounded, Count, NonNegative, Simplex
 from countjump.laws import Binomial, NegativeBinomial, Poisson, Product, Streams
 from countjump.networks import MLP
+from countjump.oracles import DirichletOracle, EmpiricalOracle, GammaOracle, MeanOracle
 from countjump.processes import Jump
 from countjump.sampling import chain, sample_rows, seeded
 from countjump.schedules import Cosine, LinearBeta
