@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -125,8 +126,8 @@ class JumpModel(Estimator):
             tqdm.write(f"countjump: scaling = {found}")
         return found
 
-    def _plan(self, X: domains.Matrix) -> Plan:
-        plan = planning.make_plan(X, self.get_params())
+    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
+        plan = planning.make_plan(X, params)
         if self.progress:
             for name, reason in plan.reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")
@@ -158,7 +159,7 @@ class JumpModel(Estimator):
         plain = {k: v if k == "reasons" else persistence.decode(v) for k, v in described.items() if k != "parts"}
         if plain["network"].startswith("own: ") and isinstance(self.network, str):
             name = plain["network"].removeprefix("own: ")
-            raise persistence.ModelFileError(
+            raise persistence.OwnNetworkError(
                 f"this model was fitted with a network of one's own, {name}, of which only the name is stored: pass it, "
                 f"JumpModel.load(path, network={name})"
             )
@@ -167,6 +168,12 @@ class JumpModel(Estimator):
             own = {k.removeprefix(f"{i}/array/"): v for k, v in arrays.items() if k.startswith(f"{i}/array/")}
             options = {k: persistence.decode(v) for k, v in part["options"].items()}
             parts.append(Part(part["kind"], arrays[f"{i}/columns"], options, own))
+        for name, value in itertools.chain(plain.items(), *(part.options.items() for part in parts)):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is {value}")
+        columns = np.sort(np.concatenate([part.columns for part in parts]))
+        if not np.array_equal(columns, np.arange(len(columns))):
+            raise ValueError(f"its parts do not have every one of {len(columns)} columns once")
         return Plan(lam=arrays["lam"], parts=parts, **plain)
 
     def _params_to_save(self) -> dict[str, Any]:

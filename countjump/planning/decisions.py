@@ -29,6 +29,9 @@ expect more than one."""
 LOG_SNR = -12.0
 """The paper's mean log-SNR at the end of the chain."""
 
+MOST_LOST = 0.0101
+"""The share of a column's non-zeros that may come out as zeros without a word."""
+
 RESOLUTION = 50.0
 """How many times the variance of a column's signal exceeds that of its randomisation, where several columns are modelled."""
 
@@ -156,6 +159,10 @@ def choose_lam(
         reasons["lam"] = "the smallest that loses at most 1 % of the non-zeros" + (
             " and keeps columns comparable" if rows.columns > 1 else ""
         )
+        if not pooled and process == "poisson" and (lost := rows.lost(chosen)).max(initial=0.0) > MOST_LOST:
+            reasons["lam"] += (
+                f"; cut so that counts stay exact: {lost.max():.1%} of column {varying[lost.argmax()]}'s are lost"
+            )
     if pooled or (process == "binomial" and isinstance(domain, Bounded)):
         return np.ceil(chosen)
     if (chosen * columns.largest > MAX_COUNT).any():
