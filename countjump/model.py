@@ -21,7 +21,7 @@ from countjump.estimator import Estimator
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import SPARSE
 from countjump.planning.parts import bounds_of
-from countjump.planning.plan import build_block, family
+from countjump.planning.plan import build_block, family, network_name
 from countjump.processes.base import Process
 from countjump.schedules import Schedule
 from countjump.transforms import Scaling
@@ -157,7 +157,9 @@ class JumpModel(Estimator):
 
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
         plain = {k: v if k == "reasons" else persistence.decode(v) for k, v in described.items() if k != "parts"}
-        if plain["network"].startswith("own: ") and isinstance(self.network, str):
+        if not plain["network"].startswith("own: "):
+            network_name(plain["network"])
+        elif isinstance(self.network, str):
             name = plain["network"].removeprefix("own: ")
             raise persistence.OwnNetworkError(
                 f"this model was fitted with a network of one's own, {name}, of which only the name is stored: pass it, "
