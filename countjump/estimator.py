@@ -392,23 +392,21 @@ class Estimator(Fitted, ABC):
         steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1)
         matrix = self._read(X)
         validation().validate_data(self, X, reset=False, skip_check_array=True)
-        known = np.ones(matrix.shape[0], dtype=bool)
+        mass = np.zeros(matrix.shape[0])
         if self.scaling_ is not None:
-            matrix, known = self.scaling_.counts(sp.csr_matrix(matrix))
+            matrix, mass = self.scaling_.admit(sp.csr_matrix(matrix))
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
         names, first, group = np.unique(row_names(matrix), return_index=True, return_inverse=True)
-        scores = np.full(len(first), -np.inf)
+        scores = np.empty(len(first))
         rows, at_once = Rows(matrix), max(SCORE_ROWS // draws, 1)
         entries = matrix.nnz / matrix.shape[0] if sp.issparse(matrix) else matrix.shape[1]
         at_once = int(np.clip(SCORE_ENTRIES / (max(entries, 1) * steps * draws), 1, at_once))
         with threads_for(self.block_.varying):
             for start in range(0, len(first), at_once):
                 some = np.arange(start, min(start + at_once, len(first)))
-                some = some[known[first[some]]]
-                if len(some):
-                    scores[some] = self._score(rows.take(first[some]), names[some], steps, draws, seed)
-        return scores[group]
+                scores[some] = self._score(rows.take(first[some]), names[some], steps, draws, seed)
+        return scores[group] + mass
 
     def _score(self, matrix: domains.Matrix, names: np.ndarray, steps: int, draws: int, seed: int) -> np.ndarray:
         """Of some distinct rows, of which each has a name."""
