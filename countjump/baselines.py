@@ -137,14 +137,14 @@ class DDPM(Baseline):
     plan_type = GaussianPlan
     schedule: str = "linear-beta"
 
-    def _plan(self, X: domains.Matrix) -> GaussianPlan:
-        schedule = one_of("schedule", self.schedule, tuple(AMPLITUDES))
+    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> GaussianPlan:
+        schedule = one_of("schedule", params["schedule"], tuple(AMPLITUDES))
         stats = Rows(X).statistics()
         constants = constants_of(stats)
         varying = stats[np.isnan(constants)]
         values = X.data if sp.issparse(X) else X
         whole = bool((values == np.floor(values)).all())
-        scale, width = np.sqrt(varying.variance), self.width or default_width(len(varying.mean))
+        scale, width = np.sqrt(varying.variance), params["width"] or default_width(len(varying.mean))
         ends = varying.smallest, varying.largest
         return GaussianPlan(schedule, width, whole, X.shape[0], constants, varying.mean, scale, *ends)
 
@@ -202,8 +202,8 @@ class D3PM(Baseline):
     transition: str = "uniform"
     states: int | None = None
 
-    def _plan(self, X: domains.Matrix) -> CategoricalPlan:
-        transition = one_of("transition", self.transition, tuple(TRANSITIONS))
+    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> CategoricalPlan:
+        transition = one_of("transition", params["transition"], tuple(TRANSITIONS))
         domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)
         stats = Rows(X).statistics()
         states = self._count_states(X, int(stats.largest.max()))
@@ -215,7 +215,7 @@ class D3PM(Baseline):
             advice = "truncate the largest values, or take another model"
             raise ValueError(f"{need}, and at most {MAX_OUTPUTS} are taken: {advice}")
         log_frequency = _log_frequency(Rows(X).select(varying), states)
-        width = self.width or default_width(columns)
+        width = params["width"] or default_width(columns)
         return CategoricalPlan(transition, states, width, X.shape[0], constants, log_frequency)
 
     def _count_states(self, X: domains.Matrix, largest: int) -> int:

@@ -239,11 +239,17 @@ def infer(X: Matrix) -> tuple[Domain, str]:
         return Binary(), "every value is 0 or 1"
     if (values == np.floor(values)).all():
         return _infer_bound(X)
-    if several and (np.abs(total - 1) <= 1e-6).all():
+    if several and (np.abs(total - 1) <= 1e-6).all() and _constant_share(X) < 1 - 1e-6:
         return Simplex(), "every row adds up to 1"
     if values.max() <= 1 and (values > 0.9).sum() >= 0.01 * np.count_nonzero(values):
         return Bounded(1.0), "no value is above 1 and at least 1 % of the non-zeros are above 0.9"
     return NonNegative(), "there are fractions"
+
+
+def _constant_share(X: Matrix) -> float:
+    """What the columns that never change add up to."""
+    low, high = (np.asarray(each.todense() if sp.issparse(each) else each).ravel() for each in (X.min(0), X.max(0)))
+    return float(high[low == high].sum())
 
 
 def _infer_bound(X: Matrix) -> tuple[Count, str]:

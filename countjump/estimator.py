@@ -51,6 +51,15 @@ SCORE_STEPS = 100
 SCORE_EVALUATIONS = 2048
 """Draws of a score, by default, times the rows that a model can make at all."""
 
+MOST_STEPS = 10**6
+"""Steps of a chain, at most."""
+
+OPEN_ARRAYS = ("bounds", "constants")
+"""Arrays of a saved model that may hold infinity (no bound) or NaN (no constant)."""
+
+WHOLE_PARAMETERS = {"max_updates", "batch_size", "checkpoint_every", "components", "width"}
+"""Parameters that are None or a whole number above zero."""
+
 SCORE_ROWS, SCORE_ENTRIES = 1024, 2**24
 """Draws that are scored together, and entries of their rows times steps, at most, but for a single row."""
 
@@ -117,8 +126,8 @@ class Estimator(Fitted, ABC):
     # What a kind of model says of itself.
 
     @abstractmethod
-    def _plan(self, X: domains.Matrix) -> Any:
-        """Check the data and decide everything; nothing is changed on self."""
+    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Any:
+        """Check the data and decide everything by the parameters, which are plain values; nothing is changed on self."""
 
     @abstractmethod
     def _build(self, plan: Any) -> tuple[Any, Process | None, Denoiser | None]:
@@ -160,12 +169,12 @@ class Estimator(Fitted, ABC):
     def _fit(self, X: Any) -> None:
         matrix = self._read(X)
         device = self._device()
-        self._check_training()
+        params = self._checked_params()
         identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
         scaling = self._find_scaling(matrix)
         if scaling is not None:
             matrix, _ = scaling.counts(matrix)
-        plan = self._plan(matrix)
+        plan = self._plan(matrix, params)
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
@@ -174,14 +183,16 @@ class Estimator(Fitted, ABC):
         self._adopt(plan, dtype, kind, seed, device, scaling)
         if self.denoiser_ is not None:
             with threads_for(self.block_.varying):
-                self._train(Rows(matrix), f"{identity}-{seed}")
+                self._train(Rows(matrix), f"{identity}-{seed}", params)
 
     def _read(self, X: Any) -> domains.Matrix:
         matrix = as_matrix(X)
         if matrix.ndim != 2:
+            remedy = "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
+            if matrix.ndim > 2:
+                remedy = "X.reshape(len(X), -1) makes every image or table one row"
             raise ValueError(
-                f"X must be two-dimensional (rows × columns), got {matrix.ndim} dimension(s). Reshape your data: "
-                "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
+                f"X must be two-dimensional (rows × columns), got {matrix.ndim} dimension(s). Reshape your data: {remedy}"
             )
         if matrix.shape[0] == 0:
             raise ValueError(
@@ -193,44 +204,53 @@ class Estimator(Fitted, ABC):
         return matrix
 
     def _device(self) -> torch.device:
-        if self.device == "auto":
+        if isinstance(self.device, str) and self.device == "auto":
             return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        if not isinstance(self.device, str | torch.device):
+            raise TypeError(f"device must be a name, got {self.device!r}: use 'auto', 'cpu' or 'cuda'")
         try:
             device = torch.device(self.device)
-        except RuntimeError as error:
-            raise ValueError(f"device={self.device!r} is unknown: use 'auto', 'cpu' or 'cuda'") from error
-        if device.type == "cuda" and not torch.cuda.is_available():
-            raise ValueError(f"device={self.device!r} is not there: use device='auto' or 'cpu'")
+            torch.zeros(1, device=device).item()
+        except (RuntimeError, AssertionError, NotImplementedError) as error:
+            why = str(error).partition("\n")[0]
+            raise ValueError(
+                f"device={str(self.device)!r} cannot be used ({why}): use 'auto', 'cpu' or 'cuda'"
+            ) from error
         return device
 
-    def _check_training(self) -> None:
-        one_of("lr_schedule", self.lr_schedule, ("cosine", "constant"))
-        for name in ("max_updates", "batch_size", "checkpoint_every", "components", "width"):
-            value = getattr(self, name, None)
-            if value is not None:
-                at_least(name, value, 1)
+    def _checked_params(self) -> dict[str, Any]:
+        """The parameters as plain values, numpy's numbers as Python's; a wrong one is an error."""
+        params = {name: plain(value) for name, value in self.get_params().items()}
+        one_of("lr_schedule", params["lr_schedule"], ("cosine", "constant"))
+        for name in WHOLE_PARAMETERS & params.keys():
+            if params[name] is not None:
+                params[name] = whole(name, params[name], 1)
         for name in ("validation_fraction", "ema", "learning_rate"):
-            value = getattr(self, name)
+            value = params[name]
             if name == "learning_rate" and value is None:
                 continue
-            if not isinstance(value, int | float | np.number) or isinstance(value, bool):
+            if not isinstance(value, int | float) or isinstance(value, bool):
                 raise TypeError(f"{name} must be a number, got {value!r}")
             if name == "learning_rate" and not 0 < value < np.inf:
-                raise ValueError(f"learning_rate must be positive, got {value}")
+                raise ValueError(f"learning_rate must be positive and finite, got {value}")
             if name != "learning_rate" and not 0 <= value < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {value}")
-        if self.checkpoint_dir is not None and Path(self.checkpoint_dir).is_file():
-            raise ValueError(f"checkpoint_dir={str(self.checkpoint_dir)!r} is a file: choose a directory")
+        directory = params["checkpoint_dir"]
+        if directory is not None and not isinstance(directory, str | Path):
+            raise TypeError(f"checkpoint_dir must be a path or None, got {directory!r}")
+        if directory is not None and Path(directory).is_file():
+            raise ValueError(f"checkpoint_dir={str(directory)!r} is a file: choose a directory")
+        return params
 
     def _identity(self) -> str:
         """What decides a fit besides the data."""
         silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
         params = {name: value for name, value in self.get_params().items() if name not in silent}
 
-        def plain(value: Any) -> Any:
+        def described(value: Any) -> Any:
             return value.tolist() if hasattr(value, "tolist") else getattr(value, "__name__", repr(value))
 
-        return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=plain)
+        return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=described)
 
     def _adopt(
         self, plan: Any, dtype: np.dtype, sparse: str, seed: int, device: torch.device, scaling: Scaling | None
@@ -248,13 +268,13 @@ class Estimator(Fitted, ABC):
         dense = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
         self.block_rows_ = SPARSE_ROWS if self.block_.sparse else dense
 
-    def _train(self, rows: Rows, identity: str) -> None:
+    def _train(self, rows: Rows, identity: str, params: dict[str, Any]) -> None:
         process, denoiser, block, device = self.process_, self.denoiser_, self.block_, self.device_
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
-        held_out = min(int(rows.count * self.validation_fraction), MOST_HELD_OUT)
+        held_out = min(int(rows.count * params["validation_fraction"]), MOST_HELD_OUT)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = self.batch_size or default_batch_size(block.varying)
-        updates = self.max_updates or default_updates(rows.count, block.varying, block.sparse)
+        batch_size = params["batch_size"] or default_batch_size(block.varying)
+        updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
 
         def believe(index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
             x = process.subsample(block.read(rows.take(index)).to(device), learning, generator)
@@ -285,21 +305,21 @@ class Estimator(Fitted, ABC):
             rows=training,
             updates=updates,
             batch_size=batch_size,
-            learning_rate=self.learning_rate or (3e-3 if block.varying >= WIDE and not block.sparse else 1e-3),
+            learning_rate=params["learning_rate"] or (3e-3 if block.varying >= WIDE and not block.sparse else 1e-3),
             weight_decay=SPARSE_DECAY if block.sparse else 0.0,
-            lr_schedule=self.lr_schedule,
-            ema=float(self.ema),
+            lr_schedule=params["lr_schedule"],
+            ema=params["ema"],
             validation=validation if held_out else None,
             strata=rows.totals()[training],
         )
         before, after = ([stage for stage in stages if stage.after == late] for late in (False, True))
-        directory = None if self.checkpoint_dir is None else Path(self.checkpoint_dir)
+        directory = None if params["checkpoint_dir"] is None else Path(params["checkpoint_dir"])
         settings = Settings(
             seed=self.seed_,
             checkpoint=None if directory is None else directory / "checkpoint.safetensors",
-            checkpoint_every=self.checkpoint_every,
+            checkpoint_every=params["checkpoint_every"],
             fingerprint=identity,
-            progress=self.progress,
+            progress=bool(params["progress"]),
         )
         denoiser.train()
         self.history_ = run(denoiser, [*before, network, *after], settings)["network"]
@@ -310,10 +330,9 @@ class Estimator(Fitted, ABC):
     def sample(self, n_samples: int = 1, steps: int = 20, random_state: Any = None) -> Any:
         """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps) alone."""
         validation().check_is_fitted(self, "plan_")
-        at_least("n_samples", n_samples, 0)
-        at_least("steps", steps, 1)
+        n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
         seed = as_seed(random_state)
-        streams = -(-int(n_samples) // self.block_rows_)
+        streams = -(-n_samples // self.block_rows_)
         together = STREAMS if self.block_.sparse else 1
         groups = [range(start, min(start + together, streams)) for start in range(0, streams, together)]
         pieces = []
@@ -324,8 +343,8 @@ class Estimator(Fitted, ABC):
                 progress.advance()
         if not pieces:
             return self._finish(np.zeros((0, self.block_.columns)))
-        whole = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
-        return whole[:n_samples]
+        rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
+        return rows[:n_samples]
 
     def _draw(self, seed: int, group: range, steps: int) -> np.ndarray | sp.csr_matrix:
         """The rows of some streams in float64; CSR where they are sampled as sparse rows."""
@@ -340,15 +359,17 @@ class Estimator(Fitted, ABC):
         if self.scaling_ is not None:
             rows = self.scaling_.apply(sp.csr_matrix(rows))
         kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[self.sparse_]
-        whole = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
-        values = whole.data if self.sparse_ else whole
+        finished = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
+        values = finished.data if self.sparse_ else finished
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
             values = np.clip(np.rint(values), limits.min, limits.max)
-            if not self.sparse_:
-                return values.astype(self.dtype_)
-            whole.data = values
-        return whole.astype(self.dtype_)
+        elif self.dtype_.kind == "f":
+            values = np.minimum(values, np.finfo(self.dtype_).max)
+        if not self.sparse_:
+            return values.astype(self.dtype_)
+        finished.data = values
+        return finished.astype(self.dtype_)
 
     # Likelihood.
 
@@ -368,27 +389,24 @@ class Estimator(Fitted, ABC):
         steps = SCORE_STEPS if steps is None else steps
         if draws is None:
             draws = int(np.clip(SCORE_EVALUATIONS / self._possible_rows(), 1, 1024))
-        at_least("steps", steps, 1)
-        at_least("draws", draws, 1)
+        steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1)
         matrix = self._read(X)
         validation().validate_data(self, X, reset=False, skip_check_array=True)
-        known = np.ones(matrix.shape[0], dtype=bool)
+        mass = np.zeros(matrix.shape[0])
         if self.scaling_ is not None:
-            matrix, known = self.scaling_.counts(sp.csr_matrix(matrix))
+            matrix, mass = self.scaling_.admit(sp.csr_matrix(matrix))
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
         names, first, group = np.unique(row_names(matrix), return_index=True, return_inverse=True)
-        scores = np.full(len(first), -np.inf)
-        rows, at_once = Rows(matrix), max(SCORE_ROWS // int(draws), 1)
+        scores = np.empty(len(first))
+        rows, at_once = Rows(matrix), max(SCORE_ROWS // draws, 1)
         entries = matrix.nnz / matrix.shape[0] if sp.issparse(matrix) else matrix.shape[1]
         at_once = int(np.clip(SCORE_ENTRIES / (max(entries, 1) * steps * draws), 1, at_once))
         with threads_for(self.block_.varying):
             for start in range(0, len(first), at_once):
                 some = np.arange(start, min(start + at_once, len(first)))
-                some = some[known[first[some]]]
-                if len(some):
-                    scores[some] = self._score(rows.take(first[some]), names[some], steps, int(draws), seed)
-        return scores[group]
+                scores[some] = self._score(rows.take(first[some]), names[some], steps, draws, seed)
+        return scores[group] + mass
 
     def _score(self, matrix: domains.Matrix, names: np.ndarray, steps: int, draws: int, seed: int) -> np.ndarray:
         """Of some distinct rows, of which each has a name."""
@@ -434,12 +452,13 @@ class Estimator(Fitted, ABC):
             "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist(),
         }
         params = {name: persistence.encode(value) for name, value in self._params_to_save().items()}
-        params["random_state"] = self.random_state if isinstance(self.random_state, int) else None
+        seed = plain(self.random_state)
+        params["random_state"] = seed if isinstance(seed, int) else None
         persistence.write(path, {"class": type(self).__name__, "params": params, "fitted": fitted}, arrays)
 
     def _params_to_save(self) -> dict[str, Any]:
-        """The parameters that a file can hold."""
-        return {name: value for name, value in self.get_params().items() if name != "random_state"}
+        """The parameters that a file can hold. A model is loaded on the device that is there."""
+        return {name: value for name, value in self.get_params().items() if name not in ("random_state", "device")}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -451,13 +470,14 @@ class Estimator(Fitted, ABC):
         described, arrays = persistence.read(path)
         if described.get("class") != cls.__name__:
             raise persistence.ModelFileError(
-                f"{path} holds a {described.get('class')}, not a {cls.__name__}: load it with that class"
+                f"{path} holds a {described.get('class')!r}, not a {cls.__name__}: load it with that class"
             )
         try:
-            return cls._revive(described, arrays, given)
-        except persistence.ModelFileError:
+            with persistence.SizedBy(arrays):
+                return cls._revive(described, arrays, given)
+        except persistence.OwnNetworkError:
             raise
-        except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
             raise persistence.ModelFileError(f"{path} is damaged ({error!r}): save the model again") from error
 
     @classmethod
@@ -465,22 +485,30 @@ class Estimator(Fitted, ABC):
         params = {name: persistence.decode(value) for name, value in described["params"].items()}
         model = cls(**(params | given))
         fitted = described["fitted"]
+        if fitted["sparse"] not in ("", "array", "matrix") or np.dtype(fitted["dtype"]).kind not in "buif":
+            raise ValueError(f"rows of kind {fitted['sparse']!r} and dtype {fitted['dtype']!r} are not written here")
+        for name, array in arrays.items():
+            if not name.endswith(OPEN_ARRAYS) and not np.isfinite(array).all():
+                raise ValueError(f"{name} holds numbers that are not finite")
         inner = {name.removeprefix("plan/"): array for name, array in arrays.items() if name.startswith("plan/")}
         plan = model._recall(fitted["plan"], inner)
         scaling = fitted["scaling"]
         if scaling is not None:
             scaling = Scaling(arrays["scaling"], **scaling)
-        model._adopt(plan, fitted["dtype"], fitted["sparse"], fitted["seed"], model._device(), scaling)
+        model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), model._device(), scaling)
         if model.denoiser_ is not None:
             learned = {
                 k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")
             }
             model.denoiser_.load_state_dict(learned)
-        at_least("block_rows", fitted["block_rows"], 1)
-        model.block_rows_, model.history_ = fitted["block_rows"], fitted["history"]
-        model.n_features_in_ = model.block_.columns
-        if fitted["feature_names"]:
-            model.feature_names_in_ = np.array(fitted["feature_names"], dtype=object)
+        columns, names = model.block_.columns, fitted["feature_names"]
+        model.block_rows_ = whole("block_rows", fitted["block_rows"], 1, 2**22 // max(columns, 1) + 64)
+        model.history_ = [{str(k): float(v) for k, v in record.items()} for record in fitted["history"]]
+        model.n_features_in_ = columns
+        if names:
+            if len(names) != columns or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"{len(names)} names for {columns} columns")
+            model.feature_names_in_ = np.array(names, dtype=object)
         return model
 
 
@@ -526,12 +554,21 @@ def stream_key(seed: int, name: bytes, draw: int) -> int:
     return int.from_bytes(hashlib.blake2b(words, digest_size=16).digest(), "little")
 
 
-def at_least(name: str, value: Any, least: int) -> None:
-    """Raise unless ``value`` is a whole number of at least ``least``."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool):
+def plain(value: Any) -> Any:
+    """A number of numpy as one of Python; anything else as it is."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
+    """A whole number within its bounds, or an error that names it."""
+    value = plain(value)
+    if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"{name} must be a whole number, got {value!r}")
     if value < least:
         raise ValueError(f"{name} must be at least {least}, got {value}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most}, got {value}")
+    return value
 
 
 def default_batch_size(columns: int) -> int:
@@ -549,10 +586,9 @@ def default_updates(rows: int, columns: int, sparse: bool) -> int:
 
 def as_seed(random_state: Any) -> int:
     """An integer seed from whatever scikit-learn calls a random state."""
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise ValueError(f"random_state must not be negative, got {random_state}")
-        return int(random_state)
+    random_state = plain(random_state)
+    if isinstance(random_state, int):
+        return whole("random_state", random_state, 0, 2**64 - 1)
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(2**31))
     if random_state is None:

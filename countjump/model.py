@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from countjump.domains import Domain
 from countjump.estimator import Estimator
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import SPARSE
+from countjump.planning.plan import network_name
 from countjump.processes.base import Process
 from countjump.schedules import Schedule
 from countjump.transforms import Scaling
@@ -123,8 +125,8 @@ class JumpModel(Estimator):
             tqdm.write(f"countjump: scaling = {found}")
         return found
 
-    def _plan(self, X: domains.Matrix) -> Plan:
-        plan = planning.make_plan(X, self.get_params())
+    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
+        plan = planning.make_plan(X, params)
         if self.progress:
             for name, reason in plan.reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")
@@ -148,9 +150,11 @@ class JumpModel(Estimator):
 
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
         plain = {k: v if k == "reasons" else persistence.decode(v) for k, v in described.items() if k != "parts"}
-        if plain["network"].startswith("own: ") and isinstance(self.network, str):
+        if not plain["network"].startswith("own: "):
+            network_name(plain["network"])
+        elif isinstance(self.network, str):
             name = plain["network"].removeprefix("own: ")
-            raise persistence.ModelFileError(
+            raise persistence.OwnNetworkError(
                 f"this model was fitted with a network of one's own, {name}, of which only the name is stored: pass it, "
                 f"JumpModel.load(path, network={name})"
             )
@@ -159,6 +163,12 @@ class JumpModel(Estimator):
             own = {k.removeprefix(f"{i}/array/"): v for k, v in arrays.items() if k.startswith(f"{i}/array/")}
             options = {k: persistence.decode(v) for k, v in part["options"].items()}
             parts.append(Part(part["kind"], arrays[f"{i}/columns"], options, own))
+        for name, value in itertools.chain(plain.items(), *(part.options.items() for part in parts)):
+            if isinstance(value, float) and not math.isfinite(value):
+                raise ValueError(f"{name} is {value}")
+        columns = np.sort(np.concatenate([part.columns for part in parts]))
+        if not np.array_equal(columns, np.arange(len(columns))):
+            raise ValueError(f"its parts do not have every one of {len(columns)} columns once")
         return Plan(lam=arrays["lam"], parts=parts, **plain)
 
     def _params_to_save(self) -> dict[str, Any]:

@@ -1,6 +1,8 @@
 """Models on disk: one JSON file and one safetensors file that it names; no pickle anywhere.
 
-The JSON file is replaced last and names its weights by their digest, so that a crash leaves the old model whole.
+The JSON file is replaced last. It names its weights by their digest and holds a digest of itself, so that a crash leaves the old
+model whole and a damaged file is told from a whole one. A model file may come from anybody: nothing in it is run, and what is
+built from it cannot be much larger than the arrays that it brings.
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +20,19 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from countjump._version import __version__
-from countjump.atomic import write_atomically
+from countjump.atomic import locked, write_atomically
 from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
 
 FORMAT = "countjump-model"
-VERSION = 5
+VERSION = 6
 FILE = "model.json"
+MOST_BYTES = 2**28
+"""Of the JSON file, which names the columns and says what was chosen."""
+
 OBJECTS: dict[str, Any] = {
     **{kind.__name__: kind for kind in DOMAINS.values()},
     **{"LinearBeta": LinearBeta, "Cosine": Cosine, "Geometric": Geometric},
@@ -37,6 +45,10 @@ class ModelFileError(ValueError):
 
 class NotAModelError(ModelFileError, FileNotFoundError):
     """A directory that holds no countjump model."""
+
+
+class OwnNetworkError(ModelFileError):
+    """A model with a network of one's own, which is not in the file."""
 
 
 def encode(value: Any) -> Any:
@@ -72,22 +84,34 @@ def decode(value: Any) -> Any:
 
 
 def write(path: str | Path, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a model directory; one that is there already is replaced, atomically."""
+    """Write a model directory; one that is there already is replaced, atomically. Other files there are left alone."""
     directory = Path(path)
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is a file: choose a directory for the model")
     content = save_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()})
-    weights = f"weights-{hashlib.blake2b(content, digest_size=8).hexdigest()}.safetensors"
-    header = {"format": FORMAT, "version": VERSION, "countjump": __version__, "weights": weights}
-    write_atomically(directory / weights, content)
-    write_atomically(directory / FILE, (json.dumps(header | described, indent=1) + "\n").encode())
-    for old in directory.glob("weights-*.safetensors"):
-        if old.name != weights:
-            old.unlink()
+    name = f"weights-{_digest(content)}.safetensors"
+    header = {"format": FORMAT, "version": VERSION, "countjump": __version__, "weights": name, "bytes": len(content)}
+    whole = header | described
+    text = json.dumps(whole | {"digest": _digest_of(whole)}, indent=1, allow_nan=False)
+    directory.mkdir(parents=True, exist_ok=True)
+    with locked(directory):
+        before = _named_weights(directory)
+        write_atomically(directory / name, content)
+        write_atomically(directory / FILE, f"{text}\n".encode())
+        if before is not None and before != name:
+            (directory / before).unlink(missing_ok=True)
+
+
+def _named_weights(directory: Path) -> str | None:
+    """The weights of the model that is there, if one is."""
+    try:
+        return _weights_name(directory, _read_description(directory))
+    except (ModelFileError, OSError):
+        return None
 
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """Read a model directory, or say what is wrong with it."""
+    """Read a model directory, or say what is wrong with it. One that is being replaced is read again."""
     directory = Path(path)
     if not directory.exists():
         raise FileNotFoundError(f"no model at {directory}: give the directory that save() wrote")
@@ -95,24 +119,86 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise NotAModelError(
             f"{directory} holds no countjump model ({FILE} is missing): give the directory that save() wrote"
         )
+    while True:
+        described = _read_description(directory)
+        try:
+            return described, _read_weights(directory, described)
+        except (ModelFileError, FileNotFoundError):
+            if _read_description(directory) == described:
+                raise
+
+
+def _read_description(directory: Path) -> dict[str, Any]:
+    file = directory / FILE
+    if file.stat().st_size > MOST_BYTES:
+        raise ModelFileError(
+            f"{file} has {file.stat().st_size} bytes, and a model has fewer than {MOST_BYTES}: save it again"
+        )
     try:
-        described = json.loads((directory / FILE).read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ModelFileError(f"{directory / FILE} is damaged ({error}): save the model again") from error
+        described = json.loads(file.read_bytes(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise ModelFileError(f"{file} is damaged ({error}): save the model again") from error
     if not isinstance(described, dict) or described.get("format") != FORMAT:
-        raise ModelFileError(f"{directory / FILE} is not a countjump model: give the directory that save() wrote")
+        raise ModelFileError(f"{file} is not a countjump model: give the directory that save() wrote")
     if described.get("version") != VERSION:
         raise ModelFileError(
-            f"{directory} is of model version {described.get('version')}, and this is version {VERSION} ({__version__}): "
-            f"load it with the countjump that saved it ({described.get('countjump')}), or fit and save it again"
+            f"{directory} is of model version {described.get('version')!r}, and this is version {VERSION} ({__version__}): "
+            f"load it with the countjump that saved it ({described.get('countjump')!r}), or fit and save it again"
         )
-    weights = directory / str(described.get("weights"))
+    if described.pop("digest", None) != _digest_of(described):
+        raise ModelFileError(f"{file} is damaged (its digest differs): save the model again")
+    return described
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of a model")
+
+
+def _weights_name(directory: Path, described: dict[str, Any]) -> str:
+    name = described.get("weights")
+    if not isinstance(name, str) or not re.fullmatch(r"weights-[0-9a-f]{32}\.safetensors", name):
+        raise ModelFileError(f"{directory / FILE} is damaged (it names no weights): save the model again")
+    return name
+
+
+def _read_weights(directory: Path, described: dict[str, Any]) -> dict[str, np.ndarray]:
+    weights = directory / _weights_name(directory, described)
     if not weights.is_file():
         raise ModelFileError(f"{directory} is incomplete ({weights.name} is missing): save the model again")
+    if weights.stat().st_size != described.get("bytes"):
+        raise ModelFileError(f"{weights} is damaged (its size differs): save the model again")
     content = weights.read_bytes()
-    if weights.name != f"weights-{hashlib.blake2b(content, digest_size=8).hexdigest()}.safetensors":
+    if weights.name != f"weights-{_digest(content)}.safetensors":
         raise ModelFileError(f"{weights} is damaged (its digest differs): save the model again")
     try:
-        return described, load_tensors(content)
-    except SafetensorError as error:
+        return load_tensors(content)
+    except (SafetensorError, KeyError, ValueError) as error:
         raise ModelFileError(f"{weights} is damaged ({error}): save the model again") from error
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _digest_of(described: dict[str, Any]) -> str:
+    """Of everything that a description says, however it is laid out."""
+    return _digest(json.dumps(described, sort_keys=True).encode())
+
+
+class SizedBy(TorchDispatchMode):
+    """While it is entered, torch makes no more new numbers than a few times those of the ``arrays`` that a file brings.
+
+    So a file that asks for a huge network is refused before any memory is taken.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]) -> None:
+        super().__init__()
+        self.left = 16 * sum(array.size for array in arrays.values()) + 2**22
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if args and not hasattr(args[0], "shape"):  # made out of a shape or of numbers, not out of other tensors
+            numbers = [n for each in args for n in (each if isinstance(each, list | tuple) else [each])]
+            self.left -= math.prod(max(n, 1) for n in numbers if isinstance(n, int) and not isinstance(n, bool))
+            if self.left < 0:
+                raise ModelFileError(f"its network is larger than its weights ({numbers}): save the model again")
+        return function(*args, **(kwargs or {}))

@@ -15,6 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+MOST_TIMESTEPS = 10**6
+"""Of a schedule that is kept as a table."""
+
 
 class Schedule(ABC):
     """A decreasing function α of time."""
@@ -79,8 +82,9 @@ class LinearBeta(Schedule):
     timesteps: int = 1000
 
     def __post_init__(self) -> None:
-        if not 0 < self.beta_first <= self.beta_last < 1 or self.timesteps < 2:
-            raise ValueError(f"LinearBeta needs 0 < beta_first <= beta_last < 1 and timesteps >= 2, got {self}")
+        if not 0 < self.beta_first <= self.beta_last < 1 or not 2 <= self.timesteps <= MOST_TIMESTEPS:
+            needs = f"0 < beta_first <= beta_last < 1 and 2 <= timesteps <= {MOST_TIMESTEPS}"
+            raise ValueError(f"LinearBeta needs {needs}, got {self}")
 
     @classmethod
     def solve(

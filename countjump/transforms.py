@@ -6,6 +6,7 @@ data has. :func:`find` looks for w and the size; :class:`Scaling` goes from real
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -54,6 +55,8 @@ class Scaling:
     size: str
     gain: float = 1.0
     tolerance: float = _EXACT[np.dtype(np.float64)]
+    rows: int = 0
+    """Rows in which the form was found."""
 
     def __post_init__(self) -> None:
         if self.size not in _SIZES:
@@ -64,7 +67,7 @@ class Scaling:
 
     def described(self) -> dict[str, Any]:
         """All but the weights themselves, as plain values."""
-        return {"size": self.size, "gain": self.gain, "tolerance": self.tolerance}
+        return {"size": self.size, "gain": self.gain, "tolerance": self.tolerance, "rows": self.rows}
 
     def apply(self, counts: sp.csr_matrix) -> sp.csr_matrix:
         """From counts to reals."""
@@ -94,6 +97,22 @@ class Scaling:
         wrong = (np.abs(self.apply(counts).data - X.data) > 10 * tolerance * X.data) | (plain > 0.01 / tolerance)
         return counts, np.bincount(row, wrong, minlength=X.shape[0]) == 0
 
+    def admit(self, X: sp.csr_matrix) -> tuple[sp.csr_matrix, np.ndarray]:
+        """Counts of every row, and ln of the escape mass (B,) by which these become the row.
+
+        A row that is not of the form comes by 1/(rows + 1) from counts that are near, each entry by a log-Cauchy law.
+        """
+        counts, known = self.counts(X)
+        X = _plain(X)
+        row, escape = _rows(X), 1 / (self.rows + 1)
+        plain = X.data / self.weights[X.indices]
+        if self.size != "one":
+            plain = plain / _least(row, plain, X.shape[0])[row]
+        counts.data = np.where(known[row], counts.data, np.maximum(np.rint(plain), 1.0))
+        off = np.log(X.data / self.apply(counts).data)
+        density = np.bincount(row, -np.log(np.pi * X.data * (1 + off**2)), X.shape[0])
+        return counts, np.where(known, math.log1p(-escape), math.log(escape) + density)
+
 
 def find(X: sp.csr_matrix) -> Scaling | None:
     """The weights by which a matrix of non-negative reals is made of counts, if it is.
@@ -117,9 +136,11 @@ def find(X: sp.csr_matrix) -> Scaling | None:
     if not (_determined(X) and fit.guess() and fit.refine()):
         return None
     weights, filled = np.exp(fit.weight), np.diff(X.indptr) > 0
+    unseen = np.bincount(X.indices, minlength=X.shape[1]) == 0
+    weights[unseen] = np.median(weights[~unseen])
     counts = sp.csr_matrix((np.rint(fit.plain()), X.indices, X.indptr), X.shape)
     for size in _SIZES:
-        candidate = Scaling(weights, size, 1.0, tolerance)
+        candidate = Scaling(weights, size, 1.0, tolerance, X.shape[0])
         # What is common to all rows is the gain; rows whose counts have a common factor may differ from it.
         gain = float(np.median((np.exp(fit.unit) * candidate._sizes(counts))[filled]))
         if size in ("l1", "l2"):

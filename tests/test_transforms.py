@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy import stats
+from sklearn.model_selection import cross_val_score
 
 from countjump import JumpModel
 from countjump.blocks import SparseReals
@@ -172,9 +174,29 @@ def test_a_model_of_weighted_counts_is_saved_and_scores(fitted, tmp_path):
     other = x[:4].copy()
     other.data[: other.indptr[1]] *= np.linspace(1, 2, other.indptr[1])
     scores = again.score_samples(other, steps=5)
-    assert scores[0] == -np.inf
-    assert np.isfinite(scores[1:]).all()
+    assert np.isfinite(scores).all()
     np.testing.assert_allclose(again.score_samples(x[:4], steps=5), model.score_samples(x[:4], steps=5))
+
+
+def test_rows_that_are_not_of_the_form_escape_to_counts_that_are_near(fitted):
+    x, _ = fitted
+    scaling = find(x)
+    strange = x[:2].copy()
+    strange.data[: strange.indptr[1]] *= np.linspace(1, 1.2, strange.indptr[1])
+    counts, mass = scaling.admit(strange)
+    assert (counts.data == np.rint(counts.data)).all()
+    assert (counts.data > 0).all()
+    first = slice(0, strange.indptr[1])
+    near = scaling.apply(counts).data[first]
+    law = stats.cauchy.logpdf(np.log(strange.data[first] / near)) - np.log(strange.data[first])
+    rows = x.shape[0]
+    np.testing.assert_allclose(mass, [law.sum() - np.log(rows + 1), np.log(rows / (rows + 1))])
+
+
+def test_cross_validation_of_tf_idf_is_finite():
+    x = weights().apply(documents())
+    model = JumpModel(max_updates=2, width=8, random_state=0, progress=False)
+    assert np.isfinite(cross_val_score(model, x, cv=3)).all()
 
 
 def test_scalings_are_not_looked_for_where_the_domain_is_given(fitted):

@@ -12,6 +12,9 @@ from countjump.blocks.columns import ColumnBlock, Gammas
 from countjump.domains import Domain
 from countjump.laws import Gamma, Mixture, NegativeBinomial, Product, Zero
 
+SMALLEST_MEAN = 1e-150
+"""Of a Gamma: the square of a smaller one, which its gradient needs, is no number."""
+
 
 class Reals(ColumnBlock):
     """x_0 is zero (possible while z_t = 0) or one of K Gammas; the missing count is then a mixture of negative binomials.
@@ -42,7 +45,7 @@ class Reals(ColumnBlock):
         k = self.gammas.components
         raw = self.by_column(output)
         weights, shapes, means = self.gammas.posterior(z, self.lam * alpha)
-        means = means * soft_clip(raw[..., :k], 12).exp()
+        means = (means * soft_clip(raw[..., :k], 12).exp()).clamp(min=SMALLEST_MEAN)
         shapes = (shapes * soft_clip(raw[..., k : 2 * k], 8).exp()).clamp(1e-2, MAX_SHAPE)
         atom = torch.where(z[..., None] == 0, self.log_zero + raw[..., 2 * k : 2 * k + 1], -torch.inf)
         logits = torch.cat([atom, self.log_more + weights + raw[..., 2 * k + 1 :]], -1)

@@ -14,6 +14,9 @@ import scipy.sparse as sp
 SOME = 2**24
 """Non-zeros read at once."""
 
+LARGEST_LOG = 700.0
+"""The largest logarithm of a number that float64 holds, about."""
+
 Matrix = Any
 """A numeric ndarray of two dimensions, or scipy CSR."""
 
@@ -187,17 +190,32 @@ class Rows:
         >>> float(Rows(np.full((3, 1), 2.0)).smallest_scale()[0].round(4))  # e^(-2 λ) = 0.01
         2.3026
         """
-        nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
-        column, value = (np.concatenate(each) for each in zip(nothing, *self.nonzeros(), strict=True))
+        column, log_value = self._logarithms()
         groups = 1 if pooled else self.columns
         column = np.zeros_like(column) if pooled else column
-        filled = np.maximum(np.bincount(column, minlength=groups), 1)
-        low, high = np.full(groups, np.inf), np.zeros(groups)
-        np.minimum.at(low, column, -np.log(loss) / value)
-        np.maximum.at(high, column, -np.log(loss) / value)
-        low[~np.isfinite(low)], high[high == 0] = 1.0, 1.0
-        while (high > low * (1 + 1e-6)).any():
-            middle = np.sqrt(low * high)
-            lost = np.bincount(column, np.exp(-middle[column] * value), minlength=groups) / filled
+        # By logarithms: a p-value may be so small that its λ is no number.
+        low, high = np.full(groups, np.inf), np.full(groups, -np.inf)
+        np.minimum.at(low, column, np.log(-np.log(loss)) - log_value)
+        np.maximum.at(high, column, np.log(-np.log(loss)) - log_value)
+        low, high = np.where(np.isfinite(low), low, 0.0), np.where(np.isfinite(high), high, 0.0)
+        while (high > low + 1e-6).any():
+            middle = (low + high) / 2
+            lost = _lost(column, log_value, middle)
             low, high = np.where(lost > loss, middle, low), np.where(lost > loss, high, middle)
-        return high
+        return np.exp(np.minimum(high, LARGEST_LOG))
+
+    def lost(self, lam: np.ndarray) -> np.ndarray:
+        """The share of every column's non-zeros that Pois(λ x_0) is expected to lose."""
+        return _lost(*self._logarithms(), np.log(lam))
+
+    def _logarithms(self) -> tuple[np.ndarray, np.ndarray]:
+        """(column, ln value) of every non-zero."""
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        column, value = (np.concatenate(each) for each in zip(nothing, *self.nonzeros(), strict=True))
+        return column, np.log(value)
+
+
+def _lost(column: np.ndarray, log_value: np.ndarray, log_lam: np.ndarray) -> np.ndarray:
+    """The mean of exp(−λ x) over the non-zeros x of every column."""
+    stays = np.exp(-np.exp(np.minimum(log_lam[column] + log_value, LARGEST_LOG)))
+    return np.bincount(column, stays, len(log_lam)) / np.maximum(np.bincount(column, minlength=len(log_lam)), 1)

@@ -21,6 +21,7 @@ SPARSE = 0.5  # the share of zeros from which on reals are sparse
 LOG_SNR = -12.0  # the paper's mean log-SNR at the end of the chain
 FIRST_UNITS = 0.25  # the expected count of a row at t_max: with at most about one unit, a step has no joint error
 RESOLUTION = 50.0  # the variance of a column's signal over that of its randomisation, where there are several columns
+MOST_LOST = 0.0101  # the share of a column's non-zeros that may come out as zeros without a word
 
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
@@ -136,6 +137,9 @@ def choose_lam(
         chosen = _automatic_lam(rows, domain, pooled, process == "binomial", columns)
         comparable = " and keeps columns comparable" if rows.columns > 1 else ""
         reasons["lam"] = f"the smallest that loses at most 1 % of the non-zeros{comparable}"
+        if not pooled and process == "poisson" and (lost := rows.lost(chosen)).max(initial=0.0) > MOST_LOST:
+            worst = f"{lost.max():.1%} of column {varying[lost.argmax()]}'s are lost"
+            reasons["lam"] += f"; cut so that counts stay exact: {worst}"
     if pooled or (process == "binomial" and isinstance(domain, Bounded)):
         return np.ceil(chosen)
     if (chosen * columns.largest > MAX_COUNT).any():

@@ -71,6 +71,10 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
         parts.append(plan_constants(stats, np.flatnonzero(constant), domain, rows.count, sparse, declared))
     # What varies of a simplex is a simplex again, of what the constant shares leave.
     remainder = float(1 - stats.largest[constant].sum()) if isinstance(domain, Simplex) and len(varying) else 1.0
+    if remainder <= 1e-6:
+        raise ValueError(
+            "the columns that never change add up to 1 and leave no share to the others: use domain='auto'"
+        )
     mine = domain.select(varying)
     some = rows.select(varying).scaled(1 / remainder)
     stats = some.statistics()
@@ -129,7 +133,8 @@ def resolve_domain(asked: Any, X: Any, reasons: dict[str, str]) -> Domain:
     if isinstance(asked, Domain):
         domain = asked
     elif not isinstance(asked, str):
-        raise TypeError(f"domain must be a name or a Domain, got {asked!r}")
+        made = f": write {asked.__name__}()" if isinstance(asked, type) and issubclass(asked, Domain) else ""
+        raise TypeError(f"domain must be a name or a Domain, got {asked!r}{made}")
     elif one_of("domain", asked, ("auto", *domains.DOMAINS)) == "auto":
         domain, why = domains.infer(X)
         reasons["domain"] = f"{domain}: {why}"

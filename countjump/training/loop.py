@@ -32,6 +32,10 @@ TOLERANCE = 1e-3  # by how much of itself a loss may be worse than the best: lat
 CLIP = 1.0  # the largest norm of a gradient
 
 
+class DivergenceError(FloatingPointError, ValueError):
+    """A loss or a gradient that is no finite number."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """What is common to all stages of a fit."""
@@ -84,6 +88,13 @@ def average_every(stage: Any, update: int) -> int:
 def run(module: nn.Module, stages: Sequence[Any], settings: Settings) -> dict[str, list[dict[str, float]]]:
     """Train ``module`` in place, stage after stage, each left with its best (or last) averaged weights; the histories by stage."""
     checkpoint = Checkpoint(settings.checkpoint, _fingerprint(stages, settings))
+    with checkpoint.held():
+        return _run(module, stages, settings, checkpoint)
+
+
+def _run(
+    module: nn.Module, stages: Sequence[Any], settings: Settings, checkpoint: Checkpoint
+) -> dict[str, list[dict[str, float]]]:
     found = checkpoint.read()
     state, tensors = Run(), {}
     if found is not None:
@@ -172,7 +183,7 @@ class _Stage:
         norm = nn.utils.get_total_norm(gradients)
         number = float(value.detach())
         if not (math.isfinite(number) and math.isfinite(float(norm))):
-            raise FloatingPointError(
+            raise DivergenceError(
                 f"the loss of update {state.update} ({stage.name}) is {number}: lower learning_rate, or report this with the data"
             )
         if norm > CLIP:
