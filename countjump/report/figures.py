@@ -46,11 +46,6 @@ def film(strips: dict[str, np.ndarray], titles: list[str], shape: tuple[int, int
     return figure
 
 
-def copies(generated: np.ndarray, nearest: np.ndarray, shape: tuple[int, int]) -> Figure:
-    """Generated rows above the training rows nearest to them."""
-    return film({"generated": generated, "nearest\ntraining row": nearest}, [""] * len(generated), shape)
-
-
 def value_shares(real: np.ndarray, generated: np.ndarray) -> Figure:
     """How often each whole value occurs, real beside generated."""
     figure, ax = _axes()
