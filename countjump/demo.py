@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from countjump import report
 from countjump.atomic import write_atomically
 from countjump.data import write_matrix
 from countjump.laws import Binomial, Streams
 from countjump.model import JumpModel
+from countjump.report import figures
+from countjump.report.page import render
 from countjump.sampling import chain, seeded
 
 SHAPE = (8, 8)
@@ -46,17 +47,17 @@ def make(out: str | Path, updates: int = 2000, seed: int = 0, progress: bool = T
     pairs = {"generated": generated[:SHOWN], "nearest\ntraining row": nearest[:SHOWN]}
     history, names = model.history_, ("update", "loss", "validation_loss")
     curves = ([record[name] for record in history if name in record] for name in names)
-    page = report.render(
+    page = render(
         "demo.html",
         real=real,
         generated=generated,
-        beside=report.side_by_side(real[:100], generated[:100], SHAPE),
-        chain=report.film(*back_and_forth(model, real[seed % len(real)], seed), SHAPE),
-        shares=report.value_shares(real, generated),
+        beside=figures.side_by_side(real[:100], generated[:100], SHAPE),
+        chain=figures.film(*back_and_forth(model, real[seed % len(real)], seed), SHAPE),
+        shares=figures.value_shares(real, generated),
         shown=SHOWN,
         nearest=nearest,
-        copies=report.film(pairs, [""] * SHOWN, SHAPE),
-        curve=report.training_curve(*curves),
+        copies=figures.film(pairs, [""] * SHOWN, SHAPE),
+        curve=figures.training_curve(*curves),
         updates=history[-1]["update"],
         seconds_fit=fitted - started,
         seconds_sample=sampled - fitted,

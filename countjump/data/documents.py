@@ -20,6 +20,7 @@ FILES = {
     "nips": ("nips1-17_bow.npz", "nips1-17_vocab.txt"),
     "pbmc": ("pbmc_facs_counts.npz", "pbmc_facs_meta.npz"),
 }
+ADVICE = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,10 @@ def load(name: str, directory: str | Path | None = None) -> Wide:
     if place is None and corpus == "20news":
         from sklearn.datasets import fetch_20newsgroups
 
-        posts = fetch_20newsgroups(subset="all", remove=("headers", "footers", "quotes"))
+        try:
+            posts = fetch_20newsgroups(subset="all", remove=("headers", "footers", "quotes"))
+        except OSError as error:
+            raise OSError(f"{name} cannot be downloaded ({error}): {ADVICE}") from error
         wide = Wide(*bag_of_words(posts.data), posts.target.astype(np.int64), list(posts.target_names))
     else:
         wide = _read(corpus, _found(name, corpus, place))
@@ -115,12 +119,11 @@ def _corpus(name: str) -> tuple[str, str]:
 
 def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
     files = FILES[corpus]
-    advice = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
     if place is None:
-        raise FileNotFoundError(f"{name} is read from {' and '.join(files)}, and no directory was given: {advice}")
+        raise FileNotFoundError(f"{name} is read from {' and '.join(files)}, and no directory was given: {ADVICE}")
     for file in files:
         if not (place / file).is_file():
-            raise FileNotFoundError(f"{name} needs {file}, and {place} does not hold it: {advice}")
+            raise FileNotFoundError(f"{name} needs {file}, and {place} does not hold it: {ADVICE}")
     return [place / file for file in files]
 
 

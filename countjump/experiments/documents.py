@@ -12,11 +12,13 @@ import scipy.sparse as sp
 from matplotlib.figure import Figure
 from sklearn.decomposition import LatentDirichletAllocation
 
-from countjump import metrics, report
+from countjump import metrics
 from countjump.data import Wide, data_directory, load, tfidf
 from countjump.experiments import runner
 from countjump.experiments.runner import PAPER, Cell, Experiment, Record, markdown, mean_of, plus_minus
 from countjump.metrics import row_sparsity, row_totals, w1
+from countjump.report import comparisons
+from countjump.report.page import render
 
 METHODS = ("jump", "jump-paper", "ddpm", "lda", "columns")
 UNITS = {"%": 100.0, "‰": 1000.0}
@@ -97,8 +99,8 @@ class Documents(Experiment):
         return {
             "table.md": table(records, sets),
             "examples.md": examples(records, sets),
-            "sparsity_totals.png": report.row_sizes(_panels(records, sets)),
-            "joint.png": report.joint_structure(_bars(records, sets)),
+            "sparsity_totals.png": comparisons.row_sizes(_panels(records, sets)),
+            "joint.png": comparisons.joint_structure(_bars(records, sets)),
         }
 
 
@@ -256,13 +258,7 @@ def _yardstick(
     dataset: str, made: tuple[int, ...], place: Path | None, most: int, splits: int, slow: int, outlier: bool
 ) -> Yardstick:
     """The same for every method and run."""
-    try:
-        wide = make(dataset, *made) if made else load(dataset, place)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        advice = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
-        raise OSError(f"{dataset} cannot be downloaded ({error}): {advice}") from error
+    wide = make(dataset, *made) if made else load(dataset, place)
     return Yardstick(wide, most, splits, slow, outlier)
 
 
@@ -320,7 +316,7 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
         }
         shown[name] |= {"distances": _distances(lines, sets[name]), "marginals": _marginals(lines)}
     lengths = "\n".join(runner.lengths(records, METHODS))
-    return report.render("documents.md", sets=shown, auc_rows=AUC_ROWS, lengths=lengths)
+    return render("documents.md", sets=shown, auc_rows=AUC_ROWS, lengths=lengths)
 
 
 def _of_methods(lines: Lines, field: str) -> str:
@@ -402,7 +398,7 @@ def _with_most_steps(records: list[Record], sets: dict[str, Any]) -> dict[str, d
 
 def examples(records: list[Record], sets: dict[str, Any]) -> str:
     """Generated rows as their top words, beside real ones."""
-    return report.render("examples.md", sets=_with_most_steps(records, sets))
+    return render("examples.md", sets=_with_most_steps(records, sets))
 
 
 def _panels(records: list[Record], sets: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -17,10 +17,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from tqdm import tqdm
 
-from countjump import JumpModel, LinearBeta, NonNegative, report
+from countjump import JumpModel, LinearBeta, NonNegative
 from countjump.atomic import write_atomically
 from countjump.baselines import D3PM, DDPM
 from countjump.data import require
+from countjump.report.figures import png
 
 Record = dict[str, Any]
 RESULTS = "results.json"
@@ -227,7 +228,7 @@ def write_records(out: Path, records: list[Record]) -> None:
 def write_pages(out: Path, pages: Mapping[str, str | Figure]) -> None:
     """Tables as text, figures as PNG."""
     for name, page in pages.items():
-        write_atomically(out / name, page.encode() if isinstance(page, str) else report.png(page))
+        write_atomically(out / name, page.encode() if isinstance(page, str) else png(page))
 
 
 def run(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from countjump import report
 from countjump.experiments import runner
 from countjump.experiments.runner import Cell, Experiment, Record, markdown, mean_of, plus_minus
 from countjump.metrics import floor, w1
+from countjump.report import comparisons
 
 Draw = Callable[[np.random.Generator, int], np.ndarray]
 
@@ -87,8 +87,8 @@ class Univariate(Experiment):
     def pages(self, records: list[Record]) -> dict[str, str | Figure]:
         return {
             "table.md": table(records, self.recipe["sets"]),
-            "figure2.png": report.distributions(_panels(records)),
-            "steps.png": report.steps_against_error(_curves(records)),
+            "figure2.png": comparisons.distributions(_panels(records)),
+            "steps.png": comparisons.steps_against_error(_curves(records)),
         }
 
 

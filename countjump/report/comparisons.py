@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
-from countjump.report.figures import FAINT, GENERATED, INK, REAL
+from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_logarithms
 
 COLOURS = {"jump": GENERATED, "jump-paper": "#3c8d6e", "ddpm": "#7a5ea8", "lda": "#b99a2c", "columns": "#8995a3"}
 LABELS = {
@@ -32,10 +32,7 @@ def distributions(panels: dict[str, dict[str, Any]]) -> Figure:
     figure, axes = _grid(len(panels), "share of the values in a bin")
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
         edges = np.asarray(panel["edges"])
-        ax.stairs(panel["true"], edges, fill=True, color=REAL, alpha=0.35, label="true")
-        for method in ("ddpm", "jump-paper", "jump"):
-            if method in panel:
-                ax.stairs(panel[method], edges, color=COLOURS[method], linewidth=1.2, label=LABELS[method])
+        _stairs(ax, edges, panel, "true", (1.2, 1.2))
         seen = np.array([share for share in panel["true"] if share > 0])
         margin = 0.01 * (edges[-1] - edges[0])
         ax.set_xlim(edges[0] - margin, edges[-1] + margin)
@@ -71,10 +68,8 @@ def steps_against_error(curves: dict[str, dict[str, Any]]) -> Figure:
         ax.margins(y=0.12)
         ax.set_xticks(sorted(ticks), [str(tick) for tick in sorted(ticks)])
         low, high = ax.get_ylim()
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
-        ax.yaxis.set_major_formatter("{x:g}")
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_minor_locator(NullLocator())
+        plain_logarithms(ax, (1, 2, 5) if high < 300 * low else (1,))
+        ax.xaxis.set_minor_locator(NullLocator())
         ax.set_title(name, fontsize=11, color=INK)
     for ax in axes[-ACROSS:]:
         ax.set_xlabel("steps", fontsize=9, color=INK)
@@ -94,11 +89,7 @@ def row_sizes(panels: dict[str, dict[str, dict[str, Any]]]) -> Figure:
         for ax, (what, panel) in zip(axes[2 * place :], sizes.items(), strict=False):
             edges = np.log1p(panel["edges"])
             drawn = {label: np.asarray(shares) / np.diff(edges) for label, shares in panel.items() if label != "edges"}
-            ax.stairs(drawn["true"], edges, fill=True, color=REAL, alpha=0.35, label="real")
-            for method in reversed(COLOURS):
-                if method in drawn:
-                    width = 1.6 if method == "jump" else 1.1
-                    ax.stairs(drawn[method], edges, color=COLOURS[method], linewidth=width, label=LABELS[method])
+            _stairs(ax, edges, drawn, "real", (1.6, 1.1))
             seen = np.flatnonzero(np.max([panel[label] for label in drawn], axis=0) > 0.001)
             if len(seen):
                 ax.set_xlim(edges[seen[0]], edges[seen[-1] + 1])
@@ -145,6 +136,15 @@ def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
     return figure
 
 
+def _stairs(ax: Axes, edges: np.ndarray, shares: dict[str, Any], truth: str, widths: tuple[float, float]) -> None:
+    """The true histogram filled, the others as lines; ``widths`` of our line and of the rest."""
+    ax.stairs(shares["true"], edges, fill=True, color=REAL, alpha=0.35, label=truth)
+    for method in reversed(COLOURS):
+        if method in shares:
+            width = widths[method != "jump"]
+            ax.stairs(shares[method], edges, color=COLOURS[method], linewidth=width, label=LABELS[method])
+
+
 def _plain_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
     """Where round numbers are on a scale of log1p, and the numbers.
 
@@ -168,9 +168,7 @@ def _grid(panels: int, label: str, across: int = ACROSS) -> tuple[Figure, list[A
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(hspace=0.06, wspace=0.03))
     axes = list(figure.subplots(down, across, squeeze=False).flat)
     for ax in axes:
-        ax.tick_params(labelsize=8, colors=INK)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.spines[["left", "bottom"]].set_color("#8995a3")
+        dress(ax, 8)
         ax.grid(color=FAINT, linewidth=0.6)
         ax.set_axisbelow(True)
     for ax in axes[::across]:
