@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -83,9 +83,16 @@ class Baseline(Estimator, ABC):
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> SimpleNamespace:
         return SimpleNamespace(**described, **arrays)
 
-    def _denoiser(self, block: MeanBlock | StateBlock, process: Process, width: int) -> Denoiser:
-        network = MLP(block.inputs, block.outputs, width, sparse=block.sparse_inputs)
-        return Denoiser(network, block, process.schedule, process.discrete)
+    @abstractmethod
+    def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
+        """How rows are read, the process, and what the network sees and means."""
+
+    def _build(self, plan: SimpleNamespace) -> tuple[Table, Process | None, Denoiser | None]:
+        table, process, block = self._parts(plan)
+        if not table.varying:
+            return table, None, None
+        network = MLP(block.inputs, block.outputs, plan.width, sparse=block.sparse_inputs)
+        return table, process, Denoiser(network, block, process.schedule, process.discrete)
 
 
 def constants_of(stats: Columns) -> np.ndarray:
@@ -133,7 +140,7 @@ class DDPM(Baseline):
             largest=varying.largest,
         )
 
-    def _build(self, plan: SimpleNamespace) -> tuple[Any, Process | None, Denoiser | None]:
+    def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
         domain = domains.Count() if plan.whole else domains.NonNegative()
         arrays = [torch.from_numpy(each) for each in (plan.mean, plan.scale, plan.smallest, plan.largest)]
 
@@ -147,11 +154,8 @@ class DDPM(Baseline):
             mean, scale, smallest, _ = (each.to(x.device) for each in arrays)
             return domain.project(torch.where(x <= lift(smallest), smallest, x * scale + mean))
 
-        table = Table(plan, plan.whole, lift, lower)
-        if not table.varying:
-            return table, None, None
         process = GaussianDiffusion(lift(arrays[2]), lift(arrays[3]), AMPLITUDES[plan.schedule])
-        return table, process, self._denoiser(MeanBlock(table.varying), process, plan.width)
+        return Table(plan, plan.whole, lift, lower), process, MeanBlock(len(plan.mean))
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         raise ValueError(GaussianDiffusion.no_likelihood)
@@ -211,13 +215,10 @@ class D3PM(Baseline):
             log_frequency=_log_frequency(Rows(X).select(varying), states),
         )
 
-    def _build(self, plan: SimpleNamespace) -> tuple[Any, Process | None, Denoiser | None]:
+    def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
         table = Table(plan, True, lambda x: x, lambda x: x, plan.states)
-        if not table.varying:
-            return table, None, None
-        block = StateBlock(torch.from_numpy(plan.log_frequency))
         process = CategoricalDiffusion(table.varying, TRANSITIONS[plan.transition](plan.states), Cosine())
-        return table, process, self._denoiser(block, process, plan.width)
+        return table, process, StateBlock(torch.from_numpy(plan.log_frequency))
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)

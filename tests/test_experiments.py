@@ -45,7 +45,7 @@ class Counting(Experiment):
         self.ran: list[Cell] = []
         self.reported: list[int] = []
 
-    steps = rows = sampled = measure = None  # it has cells and records of its own
+    rows = size = measure = None  # it has cells and records of its own
 
     def cells(self, only, methods, runs):
         return [Cell(name, "method", 0, (5, 10)) for name in "abc"]

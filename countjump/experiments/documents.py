@@ -40,25 +40,17 @@ class Documents(Experiment):
 
     name = "documents"
     methods = METHODS
-    of_counts = ("lda",)
     reads_data = True
-
-    def steps(self, method: str) -> tuple[int, ...]:
-        if method == "jump":
-            return tuple(self.settings["steps"])
-        return (self.settings["paper_steps"] if method in PAPER else 0,)
 
     def fixed(self, record: Record) -> Record:
         # Groups of another size, and other data, have another floor; shorter fits are other models.
         compare = min(record.get("rows", 0) // 2, self._compare(record["method"]))
-        fixed = {"compare": compare, "splits": self.settings["splits"], "made": None, "max_updates": None}
-        return fixed | self._said(record["method"])
+        return {"compare": compare, "splits": self.settings["splits"], **self._said(record["method"])}
 
     def _said(self, method: str) -> Record:
-        """What only records of some presets and methods hold."""
-        made = {"made": True} if "made" in self.settings else {}
-        short = method == "jump" and "updates" in self.settings
-        return made | ({"max_updates": self.settings["updates"]} if short else {})
+        """What records of some presets and methods hold; None of the others."""
+        updates = self.settings.get("updates") if method == "jump" else None
+        return {"made": "made" in self.settings or None, "max_updates": updates}
 
     def _compare(self, method: str) -> int:
         """The most rows a side."""
@@ -67,8 +59,8 @@ class Documents(Experiment):
     def rows(self, cell: Cell, seed: int) -> sp.csr_matrix:
         return self._yardstick(cell).wide.x
 
-    def sampled(self, cell: Cell) -> tuple[int, int]:
-        return self._yardstick(cell).rows, 1 if cell.method in PAPER else self.settings["draws"]
+    def size(self, cell: Cell) -> int:
+        return self._yardstick(cell).rows
 
     def _yardstick(self, cell: Cell) -> Yardstick:
         made, place = tuple(self.settings.get("made", ())), data_directory(self.settings.get("data"))
@@ -78,11 +70,10 @@ class Documents(Experiment):
 
     def measure(self, cell: Cell, x: sp.csr_matrix, y: sp.csr_matrix, seed: int) -> Record:
         real = self._yardstick(cell)
-        rows, draws = self.sampled(cell)
         return {
-            **{"rows": x.shape[0], "columns": x.shape[1], "compare": rows, "draws": draws},
+            **{"rows": x.shape[0], "columns": x.shape[1], "compare": real.rows, "draws": y.shape[0] // real.rows},
             **{name: self.settings[name] for name in ("splits", "slow_splits")},
-            **self._said(cell.method),
+            **{name: value for name, value in self._said(cell.method).items() if value is not None},
             **real.measure(y),
             "histograms": real.histograms(y),
             "examples": top_words(y, real.wide.columns, seed),
@@ -96,11 +87,12 @@ class Documents(Experiment):
 
     def pages(self, records: list[Record]) -> dict[str, str | Figure]:
         sets = self.recipe["sets"]
+        shown = _with_most_steps(records, sets)
         return {
             "table.md": table(records, sets),
             "examples.md": examples(records, sets),
-            "sparsity_totals.png": comparisons.row_sizes(_panels(records, sets)),
-            "joint.png": comparisons.joint_structure(_bars(records, sets)),
+            "sparsity_totals.png": comparisons.row_sizes(shown),
+            "joint.png": comparisons.joint_structure(shown),
         }
 
 
@@ -399,27 +391,3 @@ def _with_most_steps(records: list[Record], sets: dict[str, Any]) -> dict[str, d
 def examples(records: list[Record], sets: dict[str, Any]) -> str:
     """Generated rows as their top words, beside real ones."""
     return render("examples.md", sets=_with_most_steps(records, sets))
-
-
-def _panels(records: list[Record], sets: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """For every set, the two histograms of the real rows and of every method with its most steps."""
-    panels: dict[str, dict[str, dict[str, Any]]] = {}
-    for name, methods in _with_most_steps(records, sets).items():
-        for what in ("filled", "total"):
-            shares = {method: record["histograms"][what] for method, record in methods.items()}
-            real = next(iter(shares.values()))
-            panel = {"edges": real["edges"], "true": real["true"]} | {
-                m: each["generated"] for m, each in shares.items()
-            }
-            panels.setdefault(name, {})[what] = panel
-    return panels
-
-
-def _bars(records: list[Record], sets: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
-    """For AUC and PMI: of every set, the floor and every method with its most steps."""
-    bars: dict[str, dict[str, dict[str, float]]] = {"auc": {}, "pmi_correlation": {}}
-    for name, methods in _with_most_steps(records, sets).items():
-        for field, panel in bars.items():
-            floor = next(iter(methods.values()))[f"{field}_floor"]
-            panel[name] = {"floor": floor} | {method: record[field] for method, record in methods.items()}
-    return bars

@@ -59,8 +59,6 @@ class Experiment(ABC):
 
     name: str
     methods: tuple[str, ...]
-    of_counts: tuple[str, ...]
-    """The methods that are for counts alone."""
     reads_data = False
     """Whether its data sets are files that a person has."""
 
@@ -74,16 +72,12 @@ class Experiment(ABC):
     # What an experiment says of itself.
 
     @abstractmethod
-    def steps(self, method: str) -> tuple[int, ...]:
-        """The numbers of steps that a method is sampled with; 0 where it has none."""
-
-    @abstractmethod
     def rows(self, cell: Cell, seed: int) -> Any:
         """The real rows."""
 
     @abstractmethod
-    def sampled(self, cell: Cell) -> tuple[int, int]:
-        """The rows of a sample, and the samples of a fit."""
+    def size(self, cell: Cell) -> int:
+        """The rows of a sample."""
 
     @abstractmethod
     def measure(self, cell: Cell, x: Any, y: Any, seed: int) -> Record:
@@ -105,6 +99,10 @@ class Experiment(ABC):
         """Earlier records with what is the same for all methods, such as a floor, as this preset measures it."""
         return records
 
+    def steps(self, method: str) -> list[int]:
+        """The numbers of steps that a method is sampled with; 0 where it has none."""
+        return self.settings["steps"] if method == "jump" else [self.settings["paper_steps"] if method in PAPER else 0]
+
     # What all of them share.
 
     def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
@@ -112,10 +110,10 @@ class Experiment(ABC):
         sets = self.recipe["sets"]
         chosen = pick("method", methods, list(self.methods)) if methods else self.settings["methods"]
         cells = [
-            Cell(dataset, method, run, self.steps(method))
+            Cell(dataset, method, run, tuple(self.steps(method)))
             for dataset in pick("set", only, list(sets))
             for method in chosen
-            if sets[dataset]["counts"] or method not in self.of_counts
+            if sets[dataset]["counts"] or method not in self.recipe["of_counts"]
             for run in range(runs or self.settings["runs"])
         ]
         if not cells:
@@ -155,11 +153,11 @@ class Experiment(ABC):
             said["asked_epochs"] = self.settings.get("paper_epochs")
         if curve := [round(record["loss"], 5) for record in model.history_ if "loss" in record]:
             said["learning_curve"] = curve
-        size, draws = self.sampled(cell)
+        draws = 1 if cell.method in PAPER else self.settings.get("draws", 1)
         key, records = {"dataset": cell.dataset, "method": cell.method, "run": cell.run, "seed": seed}, []
         for steps in cell.steps:
             start = time.perf_counter()
-            y = model.sample(draws * size, steps=steps, random_state=seed)
+            y = model.sample(draws * self.size(cell), steps=steps, random_state=seed)
             seconds = round((time.perf_counter() - start) / draws, 3)
             measured = self.measure(cell, x, y, seed)
             records.append(key | {"steps": steps} | measured | {"seconds_sample": seconds} | said)

@@ -44,11 +44,10 @@ class Univariate(Experiment):
 
     name = "univariate"
     methods = METHODS
-    of_counts = ("d3pm-uniform", "d3pm-gauss")
 
-    def steps(self, method: str) -> tuple[int, ...]:
-        steps, paper = self.settings["steps"], self.settings["paper_steps"]
-        return {"jump": tuple(steps), "jump-paper": tuple(sorted({*steps, paper}))}.get(method, (paper,))
+    def steps(self, method: str) -> list[int]:
+        steps = super().steps(method)
+        return sorted({*steps, *self.settings["steps"]}) if method == "jump-paper" else steps
 
     def rows(self, cell: Cell, seed: int) -> np.ndarray:
         return SETS[cell.dataset](np.random.default_rng([seed, 0]), self.settings["rows"])[:, None]
@@ -56,8 +55,8 @@ class Univariate(Experiment):
     def training_rows(self, cell: Cell, x: np.ndarray) -> np.ndarray:
         return x[x <= np.quantile(x, 0.999)][:, None] if cell.method.startswith("d3pm") else x
 
-    def sampled(self, cell: Cell) -> tuple[int, int]:
-        return self.settings["rows"], 1
+    def size(self, cell: Cell) -> int:
+        return self.settings["rows"]
 
     def fixed(self, record: Record) -> Record:
         return {"rows": self.settings["rows"]}  # others have another floor

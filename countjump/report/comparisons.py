@@ -12,13 +12,12 @@ from matplotlib.ticker import NullLocator
 
 from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_logarithms
 
-COLOURS = {"jump": GENERATED, "jump-paper": "#3c8d6e", "ddpm": "#7a5ea8", "lda": "#b99a2c", "columns": "#8995a3"}
-LABELS = {
-    "jump": "countjump",
-    "jump-paper": "Poisson belief (the paper's)",
-    "ddpm": "DDPM",
-    "lda": "LDA",
-    "columns": "columns resampled",
+LOOK: dict[str, dict[str, Any]] = {
+    "jump": {"color": GENERATED, "label": "countjump"},
+    "jump-paper": {"color": "#3c8d6e", "label": "Poisson belief (the paper's)"},
+    "ddpm": {"color": "#7a5ea8", "label": "DDPM"},
+    "lda": {"color": "#b99a2c", "label": "LDA"},
+    "columns": {"color": "#8995a3", "label": "columns resampled"},
 }
 ACROSS = 3
 
@@ -61,7 +60,7 @@ def steps_against_error(curves: dict[str, dict[str, Any]]) -> Figure:
         for method in ("jump-paper", "jump"):
             steps, errors = curve.get(method, ([], []))
             if len(steps):
-                ax.plot(steps, errors, "o-", color=COLOURS[method], markersize=4, linewidth=1.4, label=LABELS[method])
+                ax.plot(steps, errors, "o-", markersize=4, linewidth=1.4, **LOOK[method])
                 ticks |= set(steps)
         ax.axhline(curve["floor"], color=REAL, linestyle="--", linewidth=1.2, label="floor: two true samples")
         ax.set(xscale="log", yscale="log")
@@ -77,20 +76,23 @@ def steps_against_error(curves: dict[str, dict[str, Any]]) -> Figure:
     return figure
 
 
-def row_sizes(panels: dict[str, dict[str, dict[str, Any]]]) -> Figure:
+def row_sizes(sets: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     """Two panels per set, on a scale of log1p: the non-zero columns of a row ("filled") and its total, real and by every method.
 
-    >>> shares = {"edges": [-0.5, 0.5, 1.5], "true": [0.5, 0.5], "jump": [0.4, 0.6]}
-    >>> len(row_sizes({"set": {"filled": shares, "total": shares}}).axes)
+    >>> shares = {"edges": [-0.5, 0.5, 1.5], "true": [0.5, 0.5], "generated": [0.4, 0.6]}
+    >>> len(row_sizes({"set": {"jump": {"histograms": {"filled": shares, "total": shares}}}}).axes)
     2
     """
-    figure, axes = _grid(2 * len(panels), "density", across=2)
-    for place, (name, sizes) in enumerate(panels.items()):
-        for ax, (what, panel) in zip(axes[2 * place :], sizes.items(), strict=False):
-            edges = np.log1p(panel["edges"])
-            drawn = {label: np.asarray(shares) / np.diff(edges) for label, shares in panel.items() if label != "edges"}
+    figure, axes = _grid(2 * len(sets), "density", across=2)
+    for place, (name, methods) in enumerate(sets.items()):
+        for ax, what in zip(axes[2 * place :], ("filled", "total"), strict=False):
+            histograms = {method: record["histograms"][what] for method, record in methods.items()}
+            panel = {method: each["generated"] for method, each in histograms.items()}
+            first = next(iter(histograms.values()))
+            panel["true"], edges = first["true"], np.log1p(first["edges"])
+            drawn = {label: np.asarray(shares) / np.diff(edges) for label, shares in panel.items()}
             _stairs(ax, edges, drawn, "real", (1.6, 1.1))
-            seen = np.flatnonzero(np.max([panel[label] for label in drawn], axis=0) > 0.001)
+            seen = np.flatnonzero(np.max(list(panel.values()), axis=0) > 0.001)
             if len(seen):
                 ax.set_xlim(edges[seen[0]], edges[seen[-1] + 1])
             # A method that puts all rows in one place may leave the panel.
@@ -102,11 +104,11 @@ def row_sizes(panels: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     return figure
 
 
-def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
-    """The AUC and the PMI correlation ("auc", "pmi_correlation") of every set by every method, the floors as lines.
+def joint_structure(sets: dict[str, dict[str, dict[str, float]]]) -> Figure:
+    """The AUC and the PMI correlation of every set by every method, the floors as lines.
 
-    >>> panel = {"set": {"floor": 0.5, "jump": 0.6}}
-    >>> len(joint_structure({"auc": panel, "pmi_correlation": panel}).axes)
+    >>> record = {"auc": 0.6, "auc_floor": 0.5, "pmi_correlation": 0.8, "pmi_correlation_floor": 0.9}
+    >>> len(joint_structure({"set": {"jump": record}}).axes)
     2
     """
     figure, axes = _grid(2, "", across=1)
@@ -116,19 +118,19 @@ def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
     }
     number: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 7.5, "color": INK, "zorder": 5}
     number["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.2}
-    for ax, (what, panel) in zip(axes, bars.items(), strict=True):
-        title, base = titles[what]
-        methods = [method for method in COLOURS if any(method in values for values in panel.values())]
-        width = 0.8 / max(len(methods), 1)
-        for place, values in enumerate(panel.values()):
+    methods = [method for method in LOOK if any(method in records for records in sets.values())]
+    width = 0.8 / max(len(methods), 1)
+    for ax, (what, (title, base)) in zip(axes, titles.items(), strict=True):
+        for place, records in enumerate(sets.values()):
             for k, method in enumerate(methods):
-                if method in values:
-                    left, value, label = place - 0.4 + k * width, values[method], LABELS[method]
-                    ax.bar(left, value - base, 0.9 * width, base, align="edge", color=COLOURS[method], label=label)
+                if method in records:
+                    left, value = place - 0.4 + k * width, records[method][what]
+                    ax.bar(left, value - base, 0.9 * width, base, align="edge", **LOOK[method])
                     top = (left + 0.45 * width, max(value, base))
                     ax.annotate(f"{round(value, 2) + 0.0:.2f}", top, (0, 2), **number)
-            ax.hlines(values["floor"], place - 0.44, place + 0.44, color=REAL, linestyle="--", label="fresh real rows")
-        ax.set_xticks(range(len(panel)), list(panel))
+            floor = next(iter(records.values()))[f"{what}_floor"]
+            ax.hlines(floor, place - 0.44, place + 0.44, color=REAL, linestyle="--", label="fresh real rows")
+        ax.set_xticks(range(len(sets)), list(sets))
         ax.set_ylim(min(base, ax.get_ylim()[0]), 1.06)
         ax.grid(axis="x", visible=False)
         ax.set_title(title, fontsize=10, color=INK)
@@ -139,10 +141,9 @@ def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
 def _stairs(ax: Axes, edges: np.ndarray, shares: dict[str, Any], truth: str, widths: tuple[float, float]) -> None:
     """The true histogram filled, the others as lines; ``widths`` of our line and of the rest."""
     ax.stairs(shares["true"], edges, fill=True, color=REAL, alpha=0.35, label=truth)
-    for method in reversed(COLOURS):
+    for method in reversed(LOOK):
         if method in shares:
-            width = widths[method != "jump"]
-            ax.stairs(shares[method], edges, color=COLOURS[method], linewidth=width, label=LABELS[method])
+            ax.stairs(shares[method], edges, linewidth=widths[method != "jump"], **LOOK[method])
 
 
 def _plain_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
