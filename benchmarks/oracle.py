@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for run in range(given.runs):
             seed = 1000 * list(SETS).index(name) + run
             x = SETS[name](np.random.default_rng([seed, 0]), given.rows)
-            found.append(w1(x, sample(x, float(about["lam"]), about["discrete"], seed)))
+            found.append(w1(x, sample(x, float(about["lam"]), about["counts"], seed)))
         lowest = floor(lambda g, name=name: SETS[name](g, given.rows), 20).mean()
         mean, spread = unit * np.mean(found), unit * np.std(found)
         paper = " ± ".join(f"{unit * number:.3g}" for number in about["paper"]["jump"])

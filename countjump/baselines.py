@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,21 +38,22 @@ class Table(nn.Module):
 
     sparse = False
 
-    def __init__(self, constants: np.ndarray, whole: bool, rows: int, lift: Change, lower: Change) -> None:
-        """``constants`` (D,) is NaN where a column varies; ``lift`` and ``lower`` go to the process's units and back."""
+    def __init__(self, plan: Any, whole: bool, lift: Change, lower: Change, top: float = np.inf) -> None:
+        """``lift`` and ``lower`` go to the process's units and back; below ``top`` are the values that can be at all."""
         super().__init__()
-        self.constants, self.lift, self.lower = constants, lift, lower
-        self.places, self.fixed = (np.flatnonzero(np.isnan(constants) == varies) for varies in (True, False))
-        self.size = self.columns = len(constants)
+        self.constants, self.lift, self.lower, self.top = plan.constants, lift, lower, top
+        self.places, self.fixed = (np.flatnonzero(np.isnan(plan.constants) == varies) for varies in (True, False))
+        self.size = self.columns = len(plan.constants)
         self.varying = len(self.places)
-        values = torch.from_numpy(constants[self.fixed])
-        self.constant = BLOCKS["constant"](values, torch.full(values.shape, whole), rows)
+        values = torch.from_numpy(plan.constants[self.fixed])
+        self.constant = BLOCKS["constant"](values, torch.full(values.shape, whole), plan.rows)
 
     def read(self, matrix: domains.Matrix) -> Tensor:
         return self.lift(torch.from_numpy(Rows(matrix).select(self.places).dense(np.arange(matrix.shape[0]))))
 
     def read_to_score(self, matrix: domains.Matrix) -> tuple[Tensor, Tensor]:
-        return self.read(matrix), self.constant.admit(self.constant.read(matrix[:, self.fixed]))[1]
+        x, mass = self.read(matrix), self.constant.admit(self.constant.read(matrix[:, self.fixed]))[1]
+        return x, mass.masked_fill((x >= self.top).any(1), -torch.inf)
 
     def write(self, x: Tensor) -> np.ndarray:
         rows = np.tile(self.constants, (len(x), 1))
@@ -69,49 +71,33 @@ class Table(nn.Module):
 
 
 class Baseline(Estimator, ABC):
-    """What the baselines share: a plan of plain values and arrays, and the network."""
+    """What the baselines share: a plan of plain values and arrays, and the network.
 
-    plan_type: ClassVar[type]
+    The plan's ``constants`` (D,) are the values of the columns that never change, and NaN where a column varies.
+    """
 
-    def _describe(self, plan: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    def _describe(self, plan: SimpleNamespace) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays = {name: value for name, value in vars(plan).items() if isinstance(value, np.ndarray)}
         return {name: value for name, value in vars(plan).items() if name not in arrays}, arrays
 
-    def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-        return self.plan_type(**described, **arrays)
+    def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> SimpleNamespace:
+        return SimpleNamespace(**described, **arrays)
 
-    def _denoiser(self, block: MeanBlock | StateBlock, process: Process, width: int) -> Denoiser:
-        network = MLP(block.inputs, block.outputs, width, sparse=block.sparse_inputs)
-        return Denoiser(network, block, process.schedule, process.discrete)
+    @abstractmethod
+    def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
+        """How rows are read, the process, and what the network sees and means."""
+
+    def _build(self, plan: SimpleNamespace) -> tuple[Table, Process | None, Denoiser | None]:
+        table, process, block = self._parts(plan)
+        if not table.varying:
+            return table, None, None
+        network = MLP(block.inputs, block.outputs, plan.width, sparse=block.sparse_inputs)
+        return table, process, Denoiser(network, block, process.schedule, process.discrete)
 
 
 def constants_of(stats: Columns) -> np.ndarray:
     """The value of every column that never changes, NaN of the others."""
     return np.where(stats.smallest == stats.largest, stats.largest, np.nan)
-
-
-@dataclass
-class GaussianPlan:
-    """What decides a DDPM; the statistics are of the columns that vary."""
-
-    schedule: str
-    width: int
-    whole: bool
-    rows: int
-    constants: np.ndarray
-    mean: np.ndarray
-    scale: np.ndarray
-    smallest: np.ndarray
-    largest: np.ndarray
-
-    def lift(self, x: Tensor) -> Tensor:
-        """Data with zero mean and unit variance."""
-        return (x - torch.from_numpy(self.mean).to(x.device)) / torch.from_numpy(self.scale).to(x.device)
-
-    def lower(self, x: Tensor) -> Tensor:
-        """Back to the data's units; what was clipped at the smallest value is that value to the last bit: a zero is a zero."""
-        mean, scale, smallest = (torch.from_numpy(a).to(x.device) for a in (self.mean, self.scale, self.smallest))
-        return torch.where(x <= self.lift(smallest), smallest, x * scale + mean)
 
 
 @dataclass(eq=False, repr=False)
@@ -134,46 +120,48 @@ class DDPM(Baseline):
     dtype('int64')
     """
 
-    plan_type = GaussianPlan
     schedule: str = "linear-beta"
 
-    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> GaussianPlan:
+    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> SimpleNamespace:
         schedule = one_of("schedule", params["schedule"], tuple(AMPLITUDES))
         stats = Rows(X).statistics()
         constants = constants_of(stats)
         varying = stats[np.isnan(constants)]
         values = X.data if sp.issparse(X) else X
-        whole = bool((values == np.floor(values)).all())
-        scale, width = np.sqrt(varying.variance), params["width"] or default_width(len(varying.mean))
-        ends = varying.smallest, varying.largest
-        return GaussianPlan(schedule, width, whole, X.shape[0], constants, varying.mean, scale, *ends)
+        return SimpleNamespace(
+            schedule=schedule,
+            width=params["width"] or default_width(len(varying.mean)),
+            whole=bool((values == np.floor(values)).all()),
+            rows=X.shape[0],
+            constants=constants,
+            mean=varying.mean,
+            scale=np.sqrt(varying.variance),
+            smallest=varying.smallest,
+            largest=varying.largest,
+        )
 
-    def _build(self, plan: GaussianPlan) -> tuple[Any, Process | None, Denoiser | None]:
+    def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
         domain = domains.Count() if plan.whole else domains.NonNegative()
-        table = Table(plan.constants, plan.whole, plan.rows, plan.lift, lambda x: domain.project(plan.lower(x)))
-        if not table.varying:
-            return table, None, None
-        low, high = (plan.lift(torch.from_numpy(end)) for end in (plan.smallest, plan.largest))
-        process = GaussianDiffusion(low, high, AMPLITUDES[plan.schedule])
-        return table, process, self._denoiser(MeanBlock(len(plan.mean)), process, plan.width)
+        arrays = [torch.from_numpy(each) for each in (plan.mean, plan.scale, plan.smallest, plan.largest)]
+
+        def lift(x: Tensor) -> Tensor:
+            """To zero mean and unit variance."""
+            mean, scale, *_ = (each.to(x.device) for each in arrays)
+            return (x - mean) / scale
+
+        def lower(x: Tensor) -> Tensor:
+            """What was clipped at the smallest value is that value to the last bit: a zero is a zero."""
+            mean, scale, smallest, _ = (each.to(x.device) for each in arrays)
+            return domain.project(torch.where(x <= lift(smallest), smallest, x * scale + mean))
+
+        process = GaussianDiffusion(lift(arrays[2]), lift(arrays[3]), AMPLITUDES[plan.schedule])
+        return Table(plan, plan.whole, lift, lower), process, MeanBlock(len(plan.mean))
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         raise ValueError(GaussianDiffusion.no_likelihood)
 
     def _possible_rows(self) -> float:
         return np.inf
-
-
-@dataclass
-class CategoricalPlan:
-    """What decides a D3PM; the frequencies are of the columns that vary."""
-
-    transition: str
-    states: int
-    width: int
-    rows: int
-    constants: np.ndarray
-    log_frequency: np.ndarray
 
 
 @dataclass(eq=False, repr=False)
@@ -198,59 +186,44 @@ class D3PM(Baseline):
     4
     """
 
-    plan_type = CategoricalPlan
     transition: str = "uniform"
     states: int | None = None
 
-    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> CategoricalPlan:
+    def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> SimpleNamespace:
         transition = one_of("transition", params["transition"], tuple(TRANSITIONS))
-        domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)
+        self._check_scorable(X)
         stats = Rows(X).statistics()
-        states = self._count_states(X, int(stats.largest.max()))
+        states = int(stats.largest.max()) + 1
+        if params["states"] is not None:
+            states, advice = params["states"], "raise states, or truncate the data"
+            domains.bad_value(X, lambda v: v >= states, f"is not below states={states}: {advice}")
         constants = constants_of(stats)
         varying = np.flatnonzero(np.isnan(constants))
-        columns = len(varying)
-        if columns * states > MAX_OUTPUTS:
-            need = f"{columns} columns × {states} states need {columns * states} outputs"
-            advice = "truncate the largest values, or take another model"
-            raise ValueError(f"{need}, and at most {MAX_OUTPUTS} are taken: {advice}")
-        log_frequency = _log_frequency(Rows(X).select(varying), states)
-        width = params["width"] or default_width(columns)
-        return CategoricalPlan(transition, states, width, X.shape[0], constants, log_frequency)
+        outputs = len(varying) * states
+        if outputs > MAX_OUTPUTS:
+            need = (
+                f"{len(varying)} columns × {states} states need {outputs} outputs, and at most {MAX_OUTPUTS} are taken"
+            )
+            raise ValueError(f"{need}: truncate the largest values, or take another model")
+        return SimpleNamespace(
+            transition=transition,
+            states=states,
+            width=params["width"] or default_width(len(varying)),
+            rows=X.shape[0],
+            constants=constants,
+            log_frequency=_log_frequency(Rows(X).select(varying), states),
+        )
 
-    def _count_states(self, X: domains.Matrix, largest: int) -> int:
-        if self.states is None:
-            return largest + 1
-        if not isinstance(self.states, int | np.integer) or isinstance(self.states, bool):
-            raise TypeError(f"states must be a whole number or None, got {self.states!r}")
-        states = int(self.states)
-        if states < 1:
-            raise ValueError(f"states must be at least 1, got {states}")
-        domains.bad_value(X, lambda v: v >= states, f"is not below states={states}: raise states, or truncate the data")
-        return states
-
-    def _build(self, plan: CategoricalPlan) -> tuple[Any, Process | None, Denoiser | None]:
-        table = Table(plan.constants, True, plan.rows, lambda x: x, lambda x: x)
-        if not table.varying:
-            return table, None, None
-        block = StateBlock(torch.from_numpy(plan.log_frequency))
+    def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
+        table = Table(plan, True, lambda x: x, lambda x: x, plan.states)
         process = CategoricalDiffusion(table.varying, TRANSITIONS[plan.transition](plan.states), Cosine())
-        return table, process, self._denoiser(block, process, plan.width)
+        return table, process, StateBlock(torch.from_numpy(plan.log_frequency))
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)
 
     def _possible_rows(self) -> float:
         return float(np.exp(min(self.block_.varying * np.log(self.plan_.states), 700.0)))
-
-    def _score(self, matrix: domains.Matrix, *arguments: Any) -> np.ndarray:
-        # A state that is not there is impossible.
-        possible = (self.block_.read(matrix).numpy() < self.plan_.states).all(1)
-        scores = np.full(len(possible), -np.inf)
-        if possible.any():
-            names, *rest = arguments
-            scores[possible] = super()._score(matrix[np.flatnonzero(possible)], names[possible], *rest)
-        return scores
 
 
 def _log_frequency(rows: Rows, states: int) -> np.ndarray:

@@ -57,7 +57,7 @@ MOST_STEPS = 10**6
 OPEN_ARRAYS = ("bounds", "constants")
 """Arrays of a saved model that may hold infinity (no bound) or NaN (no constant)."""
 
-WHOLE_PARAMETERS = {"max_updates", "batch_size", "checkpoint_every", "components", "width"}
+WHOLE_PARAMETERS = {"max_updates", "batch_size", "checkpoint_every", "components", "states", "width"}
 """Parameters that are None or a whole number above zero."""
 
 SCORE_ROWS, SCORE_ENTRIES = 1024, 2**24

@@ -61,7 +61,7 @@ ROOMS: dict[str, set[str]] = {
     "__init__": {"_version", "domains", "schedules", "model"},
     "countjump": set(),
     "experiments": {"atomic", "data", "baselines", "metrics", "report", "countjump"},
-    "demo": {"atomic", "laws", "schedules", "data", "sampling", "model", "report"},  # one chain, filmed
+    "demo": {"atomic", "laws", "data", "sampling", "model", "report"},  # one chain, filmed
     "cli": {"domains", "data", "persistence", "baselines", "experiments", "demo", "countjump"},
     "__main__": {"cli"},
 }

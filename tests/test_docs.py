@@ -194,7 +194,7 @@ def test_tables_of_the_readme_are_those_of_the_records(make):
 def test_the_pages_of_wide_data_are_what_the_program_makes_of_the_records():
     place, sets = ROOT / "docs" / "results" / "documents", Documents("paper").recipe["sets"]
     records = TABLES["records"]("documents")
-    Documents("paper").check(records)
+    Documents("paper").check(records, [])
     for file, page in {"table.md": table, "examples.md": examples}.items():
         assert (place / file).read_text(encoding="utf-8") == page(records, sets), file
 

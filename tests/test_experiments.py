@@ -45,11 +45,13 @@ class Counting(Experiment):
         self.ran: list[Cell] = []
         self.reported: list[int] = []
 
+    rows = size = measure = None  # it has cells and records of its own
+
     def cells(self, only, methods, runs):
         return [Cell(name, "method", 0, (5, 10)) for name in "abc"]
 
-    def check(self, records):
-        pass
+    def fixed(self, record):
+        return {}
 
     def look(self, cells):
         self.looked = [cell.dataset for cell in cells]
@@ -63,8 +65,9 @@ class Counting(Experiment):
         key = {"dataset": cell.dataset, "method": cell.method, "run": cell.run}
         return [key | {"steps": steps, "w1": self.value} for steps in cell.steps]
 
-    def report(self, records, out):
+    def pages(self, records):
         self.reported.append(len(records))
+        return {}
 
 
 def go(experiment: Experiment, out: Path) -> None:
@@ -111,8 +114,8 @@ def test_runs_of_other_lengths_are_not_averaged(theirs, ours, tmp_path):
     runner.write_records(tmp_path, [record])
     experiment = Counting()
     experiment.settings["paper_epochs"] = ours
-    words = [f"--epochs {n}" if n else "no --epochs" for n in (theirs, ours)]
-    with pytest.raises(ValueError, match="method on b there were made with {}, and this run has {}: ".format(*words)):
+    words = [f"asked_epochs = {n}" if n else "no asked_epochs" for n in (theirs, ours)]
+    with pytest.raises(ValueError, match="method on b there have {}, and this run has {}: ".format(*words)):
         go(experiment, tmp_path)
     experiment.settings["paper_epochs"] = theirs
     go(experiment, tmp_path)
@@ -120,8 +123,8 @@ def test_runs_of_other_lengths_are_not_averaged(theirs, ours, tmp_path):
 
 def test_what_stopped_a_run_is_said_and_only_what_is_written_is_reported(tmp_path):
     class Failing(Counting):
-        def report(self, records, out):
-            super().report(records, out)
+        def pages(self, records):
+            super().pages(records)
             raise OSError("no space")
 
     failing = Failing(fail_at="b")
@@ -229,7 +232,7 @@ def test_there_are_nine_and_each_has_a_recipe():
     assert list(SETS) == list(CDF)
     sets = Univariate("smoke").recipe["sets"]
     assert list(sets) == list(SETS)
-    assert {name for name, recipe in sets.items() if recipe["discrete"]} == set(DISCRETE)
+    assert {name for name, recipe in sets.items() if recipe["counts"]} == set(DISCRETE)
     assert {name for name, recipe in sets.items() if recipe["lam"] == 100} == {"Uniform", "Beta05", "Beta2"}
     for name, recipe in sets.items():
         assert set(recipe["paper"]) == {"jump", "ddpm"} | (
@@ -327,7 +330,7 @@ def test_the_last_three_sets_are_printed_times_100():
 
 
 def test_records_of_another_size_stay_alone(smoke):
-    with pytest.raises(ValueError, match="of 500 rows, and this preset's of 100000: choose another directory"):
+    with pytest.raises(ValueError, match="have rows = 500, and this run has rows = 100000: choose another directory"):
         runner.run(Univariate("quick"), smoke, ["BNB"], [], None, progress=False)
 
 

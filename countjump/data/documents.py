@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import zipfile
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ FILES = {
     "nips": ("nips1-17_bow.npz", "nips1-17_vocab.txt"),
     "pbmc": ("pbmc_facs_counts.npz", "pbmc_facs_meta.npz"),
 }
+ADVICE = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,27 +47,18 @@ def load(name: str, directory: str | Path | None = None) -> Wide:
     ...
     ValueError: no data set 'wikipedia': choose one of 20news-bow, 20news-tfidf, nips-bow, nips-tfidf, pbmc
     """
-    corpus, weights = _corpus(name)
-    place = data_directory(directory)
-    if place is None and corpus == "20news":
-        from sklearn.datasets import fetch_20newsgroups
-
-        posts = fetch_20newsgroups(subset="all", remove=("headers", "footers", "quotes"))
-        wide = Wide(*bag_of_words(posts.data), posts.target.astype(np.int64), list(posts.target_names))
-    else:
-        wide = _read(corpus, _found(name, corpus, place))
+    files = _files(name, directory)
+    wide = _download(name) if files is None else _read(files)
     if wide.x.shape[1] != len(wide.columns):
+        place = data_directory(directory)
         raise ValueError(f"{name} in {place} has {wide.x.shape[1]} columns and {len(wide.columns)} names for them")
-    return Wide(tfidf(wide.x), wide.columns, wide.labels, wide.label_names) if weights == "tfidf" else wide
+    return replace(wide, x=tfidf(wide.x)) if name.endswith("tfidf") else wide
 
 
 def require(names: Iterable[str], directory: str | Path | None = None) -> None:
     """Raise FileNotFoundError where :func:`load` would, before anything is read."""
-    place = data_directory(directory)
     for name in names:
-        corpus, _ = _corpus(name)
-        if place is not None or corpus != "20news":
-            _found(name, corpus, place)
+        _files(name, directory)
 
 
 def data_directory(given: str | Path | None = None) -> Path | None:
@@ -105,31 +97,39 @@ def bag_of_words(texts: Iterable[str]) -> tuple[sp.csr_matrix, list[str]]:
     return sp.csr_matrix(vectorizer.fit_transform(texts)), vectorizer.get_feature_names_out().tolist()
 
 
-def _corpus(name: str) -> tuple[str, str]:
-    """The two parts of a data set's name."""
+def _files(name: str, directory: str | Path | None) -> list[Path] | None:
+    """Those of a data set; None where it comes from scikit-learn."""
     if name not in NAMES:
         raise ValueError(f"no data set {name!r}: choose one of {', '.join(NAMES)}")
-    corpus, _, weights = name.partition("-")
-    return corpus, weights
-
-
-def _found(name: str, corpus: str, place: Path | None) -> list[Path]:
+    corpus, place = name.partition("-")[0], data_directory(directory)
     files = FILES[corpus]
-    advice = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
+    if place is None and corpus == "20news":
+        return None
     if place is None:
-        raise FileNotFoundError(f"{name} is read from {' and '.join(files)}, and no directory was given: {advice}")
+        raise FileNotFoundError(f"{name} is read from {' and '.join(files)}, and no directory was given: {ADVICE}")
     for file in files:
         if not (place / file).is_file():
-            raise FileNotFoundError(f"{name} needs {file}, and {place} does not hold it: {advice}")
+            raise FileNotFoundError(f"{name} needs {file}, and {place} does not hold it: {ADVICE}")
     return [place / file for file in files]
 
 
-def _read(corpus: str, files: list[Path]) -> Wide:
+def _download(name: str) -> Wide:
+    from sklearn.datasets import fetch_20newsgroups
+
+    try:
+        posts = fetch_20newsgroups(subset="all", remove=("headers", "footers", "quotes"))
+    except OSError as error:
+        raise OSError(f"{name} cannot be downloaded ({error}): {ADVICE}") from error
+    return Wide(*bag_of_words(posts.data), posts.target.astype(np.int64), list(posts.target_names))
+
+
+def _read(files: list[Path]) -> Wide:
     """What the files hold: counts at places of the matrix, and a label for every row, if any has one."""
     try:
-        wide = _parse(corpus, files)
+        wide = _parse(*files)
+        values = wide.x.data
         wide.x.check_format(full_check=True)
-        wrong = wide.x.data[~((wide.x.data >= 0) & (wide.x.data == np.floor(wide.x.data)) & np.isfinite(wide.x.data))]
+        wrong = values[~((values >= 0) & (values == np.floor(values)) & np.isfinite(values))]
         if len(wrong):
             raise ValueError(f"{wrong[0]} is not a count")
         if wide.labels is not None and len(wide.labels) != wide.x.shape[0]:
@@ -140,14 +140,14 @@ def _read(corpus: str, files: list[Path]) -> Wide:
         raise ValueError(f"{names} in {files[0].parent} is damaged ({error}): copy it again") from error
 
 
-def _parse(corpus: str, files: list[Path]) -> Wide:
-    counts = sp.csr_matrix(sp.load_npz(files[0]))
-    if corpus == "pbmc":
-        with np.load(files[1]) as cells:
-            types, labels = np.unique(cells["celltype"], return_inverse=True)
-            return Wide(counts, cells["gene_symbol"].tolist(), labels, types.tolist())
-    words = files[1].read_text(encoding="utf-8").splitlines()
-    if corpus == "nips":
+def _parse(matrix: Path, names: Path, labels: Path | None = None) -> Wide:
+    counts = sp.csr_matrix(sp.load_npz(matrix))
+    if names.suffix == ".npz":
+        with np.load(names) as cells:
+            types, places = np.unique(cells["celltype"], return_inverse=True)
+            return Wide(counts, cells["gene_symbol"].tolist(), places, types.tolist())
+    words = names.read_text(encoding="utf-8").splitlines()
+    if labels is None:
         return Wide(counts, words, None, [])
-    with np.load(files[2]) as posts:
+    with np.load(labels) as posts:
         return Wide(counts, words, posts["target"].astype(np.int64), posts["target_names"].tolist())

@@ -3,37 +3,27 @@
 from __future__ import annotations
 
 import math
-import time
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from matplotlib.figure import Figure
 from sklearn.decomposition import LatentDirichletAllocation
 
-from countjump import JumpModel, metrics, report
-from countjump.atomic import write_atomically
-from countjump.baselines import DDPM
-from countjump.data import Wide, data_directory, load, require, tfidf
+from countjump import metrics
+from countjump.data import Wide, data_directory, load, tfidf
 from countjump.experiments import runner
-from countjump.experiments.runner import Cell, Experiment, Record, markdown, mean_of, pick, plus_minus
-from countjump.metrics import row_totals, w1
+from countjump.experiments.runner import PAPER, Cell, Experiment, Record, markdown, mean_of, plus_minus
+from countjump.metrics import row_sparsity, row_totals, w1
+from countjump.report import comparisons
+from countjump.report.page import render
 
 METHODS = ("jump", "jump-paper", "ddpm", "lda", "columns")
-NETWORKS = ("jump", "jump-paper", "ddpm")
-"""The methods that are trained update by update, can be resumed, and are sampled in steps; the others have 0 steps."""
-
-BATCH, LAM = 128, 10.0
-"""Of the paper's experiments: rows per update, λ."""
-
 UNITS = {"%": 100.0, "‰": 1000.0}
 BINS = 100
 EXAMPLES, WORDS = 5, 12
-
-DENSE = ("jump-paper", "ddpm")
-"""Methods that fill every entry of a block of rows at every step: fewer of their rows are drawn, and compared with as many."""
 
 LEAST_ROWS = 20
 """Rows of a set, so that halves of it can be compared."""
@@ -43,119 +33,67 @@ AUC_ROWS = 2048
 
 
 class Documents(Experiment):
-    """Section 4.2."""
+    """Section 4.2.
+
+    The paper's methods fill every entry of a block of rows at every step: fewer of their rows are drawn, and compared with as many.
+    """
 
     name = "documents"
+    methods = METHODS
     reads_data = True
 
-    def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
-        sets = self.recipe["sets"]
-        steps = {"jump": tuple(self.settings["steps"])} | dict.fromkeys(DENSE, (self.settings["paper_steps"],))
-        chosen = pick("method", methods, list(METHODS)) if methods else self.settings["methods"]
-        cells = [
-            Cell(dataset, method, run, steps.get(method, (0,)))
-            for dataset in pick("set", only, list(sets))
-            for method in chosen
-            if sets[dataset]["counts"] or method != "lda"
-            for run in range(runs or self.settings["runs"])
-        ]
-        if not cells:
-            raise ValueError(f"nothing to run: lda needs counts, and {', '.join(only)} are not")
-        return cells
+    def fixed(self, record: Record) -> Record:
+        # Groups of another size, and other data, have another floor; shorter fits are other models.
+        compare = min(record.get("rows", 0) // 2, self._compare(record["method"]))
+        return {"compare": compare, "splits": self.settings["splits"], **self._said(record["method"])}
 
-    def check(self, records: list[Record]) -> None:
-        # Records of groups of another size, or of other data, have another floor; shorter fits are other models.
-        made, updates, splits = "made" in self.settings, self.settings.get("updates"), self.settings["splits"]
-        for record in records:
-            rows = min(record.get("rows", 0) // 2, self.settings[_compare(record["method"])])
-            if (record.get("compare"), record.get("splits"), record.get("made", False)) != (rows, splits, made):
-                raise ValueError(
-                    f"the records there compare {record.get('compare')} rows a side in {record.get('splits')} splits of "
-                    f"{'made' if record.get('made') else 'real'} data, and this preset {rows} in {splits} of "
-                    f"{'made' if made else 'real'} data: choose another directory"
-                )
-            if record["method"] == "jump" and record.get("max_updates") != updates:
-                most = record.get("max_updates"), updates
-                theirs, ours = (f"at most {n} updates" if n else "the model's own length" for n in most)
-                fits = f"fits of {theirs}, and this preset's of {ours}"
-                raise ValueError(f"the records there are of {fits}: choose another directory")
+    def _said(self, method: str) -> Record:
+        """What records of some presets and methods hold; None of the others."""
+        updates = self.settings.get("updates") if method == "jump" else None
+        return {"made": "made" in self.settings or None, "max_updates": updates}
 
-    def look(self, cells: list[Cell]) -> None:
-        if "made" not in self.settings:
-            require([cell.dataset for cell in cells], self.settings.get("data"))
+    def _compare(self, method: str) -> int:
+        """The most rows a side."""
+        return self.settings["compare_dense" if method in PAPER else "compare"]
 
-    def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
-        seed = 1000 * list(self.recipe["sets"]).index(cell.dataset) + cell.run
-        real = self._yardstick(cell.dataset, cell.method)
-        x, model = real.wide.x, self._model(cell, real.wide.x, seed)
-        said: Record = {"resumed": True} if checkpoint.exists() else {}
-        if cell.method in NETWORKS:
-            model.set_params(checkpoint_dir=checkpoint)
-        start = time.perf_counter()
-        model.fit(x)
-        seconds_fit = time.perf_counter() - start
-        if cell.method in NETWORKS:
-            updates = model.history_[-1]["update"] if model.history_ else 0
-            said["learning_curve"] = [round(record["loss"], 5) for record in model.history_]
-        else:
-            updates = model.updates
-        if cell.method in DENSE:
-            asked = self.settings.get("paper_epochs")
-            said |= {"epochs": round(updates / max(x.shape[0] // BATCH, 1), 2), "asked_epochs": asked}
-        if cell.method == "jump" and "updates" in self.settings:
-            said["max_updates"] = self.settings["updates"]
-        if "made" in self.settings:
-            said["made"] = True
-        draws = 1 if cell.method in DENSE else self.settings["draws"]
-        records = []
-        for steps in cell.steps:
-            start = time.perf_counter()
-            y = model.sample(draws * real.rows, steps=steps, random_state=seed)
-            sampled = time.perf_counter()
-            record = cell.key(seed, steps) | {"rows": x.shape[0], "columns": x.shape[1], "compare": real.rows}
-            record |= {name: self.settings[name] for name in ("splits", "slow_splits")}
-            record |= {"draws": draws, **real.measure(y), "seconds_fit": round(seconds_fit, 2)}
-            record["seconds_sample"] = round((sampled - start) / draws, 3)
-            record["seconds_measure"] = round(time.perf_counter() - sampled, 1)
-            record |= {"updates": updates, **said, "histograms": real.histograms(y)}
-            record["examples"] = top_words(y, real.wide.columns, seed)
-            record["examples_real"] = top_words(x, real.wide.columns, 0)
-            records.append(record)
-        return records
+    def rows(self, cell: Cell, seed: int) -> sp.csr_matrix:
+        return self._yardstick(cell).wide.x
 
-    def _yardstick(self, dataset: str, method: str) -> Yardstick:
+    def size(self, cell: Cell) -> int:
+        return self._yardstick(cell).rows
+
+    def _yardstick(self, cell: Cell) -> Yardstick:
         made, place = tuple(self.settings.get("made", ())), data_directory(self.settings.get("data"))
-        settings = (self.settings[name] for name in (_compare(method), "splits", "slow_splits"))
-        return _yardstick(dataset, made, place, *settings, self.recipe["sets"][dataset].get("outlier", False))
+        splits = (self.settings[name] for name in ("splits", "slow_splits"))
+        outlier = self.recipe["sets"][cell.dataset].get("outlier", False)
+        return _yardstick(cell.dataset, made, place, self._compare(cell.method), *splits, outlier)
 
-    def _model(self, cell: Cell, x: sp.csr_matrix, seed: int) -> Any:
-        """What has ``fit`` and ``sample``."""
-        common: dict[str, Any] = {"random_state": seed, "progress": False}
-        if cell.method == "jump":
-            return JumpModel(max_updates=self.settings.get("updates"), **common)
+    def measure(self, cell: Cell, x: sp.csr_matrix, y: sp.csr_matrix, seed: int) -> Record:
+        real = self._yardstick(cell)
+        return {
+            **{"rows": x.shape[0], "columns": x.shape[1], "compare": real.rows, "draws": y.shape[0] // real.rows},
+            **{name: self.settings[name] for name in ("splits", "slow_splits")},
+            **{name: value for name, value in self._said(cell.method).items() if value is not None},
+            **real.measure(y),
+            "histograms": real.histograms(y),
+            "examples": top_words(y, real.wide.columns, seed),
+            "examples_real": top_words(x, real.wide.columns, 0),
+        }
+
+    def model(self, cell: Cell, x: sp.csr_matrix, seed: int, checkpoint: Path | None = None) -> Any:
         if cell.method == "lda":
             return TopicModel(self.settings["topics"], seed)
-        if cell.method == "columns":
-            return ColumnBootstrap()
-        updates = self.settings["paper_updates"]
-        if "paper_epochs" in self.settings:
-            updates = self.settings["paper_epochs"] * max(x.shape[0] // BATCH, 1)
-        paper = common | runner.PAPER | {"batch_size": BATCH, "max_updates": updates}
-        if cell.method == "ddpm":
-            return DDPM(**paper)
-        return runner.paper_jump(self.recipe["sets"][cell.dataset]["counts"], LAM, float(x.mean()), paper)
+        return ColumnBootstrap() if cell.method == "columns" else super().model(cell, x, seed, checkpoint)
 
-    def report(self, records: list[Record], out: Path) -> None:
+    def pages(self, records: list[Record]) -> dict[str, str | Figure]:
         sets = self.recipe["sets"]
-        write_atomically(out / "table.md", table(records, sets).encode())
-        write_atomically(out / "examples.md", examples(records, sets).encode())
-        write_atomically(out / "sparsity_totals.png", report.png(report.row_sizes(_panels(records, sets))))
-        write_atomically(out / "joint.png", report.png(report.joint_structure(_bars(records, sets))))
-
-
-def _compare(method: str) -> str:
-    """The setting that says how many rows a side are compared."""
-    return "compare_dense" if method in DENSE else "compare"
+        shown = _with_most_steps(records, sets)
+        return {
+            "table.md": table(records, sets),
+            "examples.md": examples(records, sets),
+            "sparsity_totals.png": comparisons.row_sizes(shown),
+            "joint.png": comparisons.joint_structure(shown),
+        }
 
 
 # The simple methods.
@@ -173,7 +111,7 @@ class TopicModel:
         self.law = LatentDirichletAllocation(topics, learning_method="online", random_state=seed)
 
     def fit(self, x: sp.csr_matrix) -> Self:
-        self.x, self.updates = x, self.law.fit(x).n_batch_iter_ - 1
+        self.x, self.history_ = x, [{"update": self.law.fit(x).n_batch_iter_ - 1}]
         return self
 
     def sample(self, rows: int, steps: int = 0, random_state: int = 0) -> sp.csr_matrix:
@@ -196,7 +134,7 @@ class ColumnBootstrap:
     [2, 2, 2]
     """
 
-    updates = 0
+    history_ = ()
 
     def fit(self, x: sp.csr_matrix) -> Self:
         self.x = sp.csc_matrix(x)
@@ -217,26 +155,6 @@ class ColumnBootstrap:
 # The data and its yardstick.
 
 
-@dataclass(frozen=True, eq=False)
-class Group:
-    """Rows, and their sizes."""
-
-    x: sp.csr_matrix
-    sparsity: np.ndarray
-    totals: np.ndarray
-
-    @classmethod
-    def of(cls, x: sp.csr_matrix) -> Self:
-        return cls(x, metrics.row_sparsity(x), row_totals(x))
-
-    def take(self, index: np.ndarray) -> Group:
-        return Group(self.x[index], self.sparsity[index], self.totals[index])
-
-    def distances(self, other: Group) -> dict[str, float]:
-        """The paper's: W1 of the shares of zeros, and of the totals."""
-        return {"sparsity_w1": w1(self.sparsity, other.sparsity), "total_w1": w1(self.totals, other.totals)}
-
-
 class Yardstick:
     """A set's real rows in random groups of one size: what generated rows score against them, and what fresh real ones do.
 
@@ -251,7 +169,6 @@ class Yardstick:
             raise ValueError(f"{wide.x.shape[0]} rows are too few to compare: {LEAST_ROWS} are needed")
         self.wide, self.slow = wide, slow
         self.rows = min(wide.x.shape[0] // 2, most)
-        self.real = Group.of(wide.x)
         self.splits = metrics.half_splits(wide.x.shape[0], splits)
         self.frequent = metrics.most_frequent(wide.x)
         self.outlier = int(wide.x.max(axis=1).toarray().argmax()) if outlier else -1
@@ -263,62 +180,69 @@ class Yardstick:
         """Every metric of generated rows, one or several times as many as a group has, beside its floor."""
         if not y.shape[0] or y.shape[0] % self.rows:
             raise ValueError(f"{y.shape[0]} generated rows are not one or several times {self.rows}")
-        parts = [Group.of(y[start : start + self.rows]) for start in range(0, y.shape[0], self.rows)]
+        parts = [y[start : start + self.rows] for start in range(0, y.shape[0], self.rows)]
         record: Record = {}
         for name, value in _over_splits(self._score(parts), np.mean).items():
             record |= {name: value, f"{name}_floor": self.floor[name], f"{name}_floor_sd": self.floor_sd[name]}
         order = np.concatenate(self.splits[0])
         tenth = len(order) // 10
-        near = metrics.copies(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], parts[0].x)
+        near = metrics.copies(self.wide.x[order[tenth:]], self.wide.x[order[:tenth]], parts[0])
         return record | {name: value if math.isfinite(value) else None for name, value in near.items()}
 
-    def _score(self, parts: list[Group] | None) -> list[dict[str, float]]:
+    def _score(self, parts: list[sp.csr_matrix] | None) -> list[dict[str, float]]:
         """The metrics of every split, against one part of the generated rows after another; without them, of fresh real ones."""
-        scores = []
-        for split, (first, second) in enumerate(self.splits):
+        x, scores = self.wide.x, []
+        for split, halves in enumerate(self.splits):
+            first, second = (half[: self.rows] for half in halves)
             generated = parts[split % len(parts)] if parts else None
-            first, second = first[: self.rows], second[: self.rows]
-            real, other = self.real.take(first), generated or self.real.take(second)
-            score = real.distances(other) | metrics.marginals(real.x, other.x)
-            score["pmi_correlation"] = metrics.pmi_correlation(real.x, other.x, self.frequent)
+            real, other = x[first], x[second] if generated is None else generated
+            score = _sizes(real, other) | metrics.marginals(real, other)
+            score["pmi_correlation"] = metrics.pmi_correlation(real, other, self.frequent)
             if self.outlier >= 0:
-                kept = self.real.take(first[first != self.outlier])
-                trimmed = kept.distances(generated or self.real.take(second[second != self.outlier]))
+                kept = [x[half[half != self.outlier]] for half in (first, second)]
+                trimmed = _sizes(kept[0], kept[1] if generated is None else generated)
                 score |= {f"{name}_trimmed": value for name, value in trimmed.items()}
             if split < self.slow:
-                score["auc"] = metrics.two_sample_auc(real.x, other.x, seed=split, most=AUC_ROWS)
-                score |= self._accuracies(self.splits[split], generated)
+                score["auc"] = metrics.two_sample_auc(real, other, seed=split, most=AUC_ROWS)
+                score |= self._accuracies(halves, generated)
             scores.append(score)
         return scores
 
-    def _accuracies(self, split: tuple[np.ndarray, np.ndarray], generated: Group | None) -> dict[str, float]:
+    def _accuracies(self, halves: tuple[np.ndarray, np.ndarray], generated: sp.csr_matrix | None) -> dict[str, float]:
         x, labels = self.wide.x, self.wide.labels
         if labels is None:
             return {}
-        parts = np.array_split(np.concatenate(split), 2 if generated else 3)
+        parts = np.array_split(np.concatenate(halves), 3 if generated is None else 2)
         train, test, *fresh = (part[: self.rows] for part in parts)
-        synthetic = generated.x if generated else x[fresh[0]]
+        synthetic = x[fresh[0]] if generated is None else generated
         found = metrics.synthetic_accuracy(x[train], labels[train], synthetic, x[test], labels[test])
         return dict(zip(("synthetic_accuracy", "real_accuracy"), found, strict=True))
 
     def histograms(self, y: sp.csr_matrix) -> dict[str, dict[str, list[float]]]:
         """Of the number of non-zero columns of a row, and of its total, in bins that are even on a scale of log1p."""
-        generated, columns = Group.of(y), y.shape[1]
-        filled = [np.rint(columns * (1 - group.sparsity)) for group in (self.real, generated)]
-        top, whole = 1.5 * float(self.real.totals.max()), self.wide.x.dtype.kind in "iu"
-        totals = _histogram(self.real.totals, generated.totals, top, whole)
-        return {"filled": _histogram(filled[0], filled[1], columns, whole=True), "total": totals}
+        both, columns, whole = (self.wide.x, y), y.shape[1], self.wide.x.dtype.kind in "iu"
+        filled = [np.rint(columns * (1 - row_sparsity(rows))) for rows in both]
+        totals = [row_totals(rows) for rows in both]
+        return {
+            "filled": _histogram(filled, columns, whole=True),
+            "total": _histogram(totals, 1.5 * totals[0].max(), whole),
+        }
+
+
+def _sizes(a: sp.csr_matrix, b: sp.csr_matrix) -> dict[str, float]:
+    """The paper's distances: W1 of the shares of zeros, and of the totals."""
+    return {"sparsity_w1": w1(row_sparsity(a), row_sparsity(b)), "total_w1": w1(row_totals(a), row_totals(b))}
 
 
 def _over_splits(scores: list[dict[str, float]], what: Any) -> dict[str, float]:
     return {name: float(what([score[name] for score in scores if name in score])) for name in scores[0]}
 
 
-def _histogram(x: np.ndarray, y: np.ndarray, top: float, whole: bool) -> dict[str, list[float]]:
+def _histogram(both: list[np.ndarray], top: float, whole: bool) -> dict[str, list[float]]:
     """What is above the top is in the last bin."""
     edges = np.expm1(np.linspace(0, np.log1p(math.ceil(top) + whole), BINS + 1))
     edges = np.unique(np.rint(edges)) - 0.5 if whole else edges
-    return runner.histogram(edges, *(np.clip(values, edges[0], edges[-1]) for values in (x, y)))
+    return runner.histogram(edges, *(np.clip(values, edges[0], edges[-1]) for values in both))
 
 
 @cache
@@ -326,13 +250,7 @@ def _yardstick(
     dataset: str, made: tuple[int, ...], place: Path | None, most: int, splits: int, slow: int, outlier: bool
 ) -> Yardstick:
     """The same for every method and run."""
-    try:
-        wide = make(dataset, *made) if made else load(dataset, place)
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        advice = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
-        raise OSError(f"{dataset} cannot be downloaded ({error}): {advice}") from error
+    wide = make(dataset, *made) if made else load(dataset, place)
     return Yardstick(wide, most, splits, slow, outlier)
 
 
@@ -369,56 +287,53 @@ Lines = dict[tuple[str, int], list[Record]]
 """The runs of every method and number of steps that there are of a set, in order."""
 
 
-def _of_lines(records: list[Record], dataset: str) -> Lines:
-    mine: Lines = {}
-    of_set = (r for r in records if r["dataset"] == dataset)
-    for record in sorted(of_set, key=lambda r: (METHODS.index(r["method"]), r["steps"])):
-        mine.setdefault((record["method"], record["steps"]), []).append(record)
-    return mine
+def _lines(records: list[Record], sets: dict[str, Any]) -> dict[str, Lines]:
+    """Of every set that there are records of."""
+    known = list(sets)
+    found: dict[str, Lines] = {}
+    mine = [r for r in records if r["dataset"] in sets]
+    mine.sort(key=lambda r: (known.index(r["dataset"]), METHODS.index(r["method"]), r["steps"], r["run"]))
+    for record in mine:
+        lines = found.setdefault(record["dataset"], {})
+        lines.setdefault((record["method"], record["steps"]), []).append(record)
+    return found
 
 
 def table(records: list[Record], sets: dict[str, Any]) -> str:
     """A table per set: a line per method and number of steps, between the floor and the paper's numbers."""
-    parts: list[str] = []
-    for name, known in sets.items():
-        if not (mine := _of_lines(records, name)):
-            continue
-        size = "{rows:,} rows of {columns:,} columns; {splits} splits".format(**next(iter(mine.values()))[0])
-        slow, draws = (_of_methods(mine, field) for field in ("slow_splits", "draws"))
-        parts += [f"## {name}", "", f"{size}, AUC and accuracies in {slow}; samples of a fit: {draws}.", ""]
-        parts += [*_main_table(mine, known), "", *_marginal_table(mine), ""]
-    return "\n".join([*parts, *NOTES, "", *runner.lengths(records, METHODS), ""])
+    shown = {}
+    for name, lines in _lines(records, sets).items():
+        shown[name] = {
+            field: _of_methods(lines, field) for field in ("rows", "columns", "splits", "slow_splits", "draws")
+        }
+        shown[name] |= {"distances": _distances(lines, sets[name]), "marginals": _marginals(lines)}
+    lengths = "\n".join(runner.lengths(records, METHODS))
+    return render("documents.md", sets=shown, auc_rows=AUC_ROWS, lengths=lengths)
 
 
-def _of_methods(mine: Lines, field: str) -> str:
+def _of_methods(lines: Lines, field: str) -> str:
     """A number of records, and of which methods', where it differs."""
     methods: dict[int, dict[str, None]] = {}
-    for (method, _), records in mine.items():
-        for record in records:
+    for (method, _), runs in lines.items():
+        for record in runs:
             methods.setdefault(record[field], {})[method] = None
     if len(methods) == 1:
-        return str(*methods)
+        return f"{next(iter(methods)):,}"
     return " and ".join(f"{number} ({', '.join(names)})" for number, names in methods.items())
 
 
-NOTES = (
-    "W1 of the share of zeros of a row and of its total; in brackets, the ratio to the floor, which is the same between two groups",
-    "of real rows (mean ± standard deviation over the splits). Of the rest, the line of the floor says what fresh real rows score.",
-    "Models are fitted to all the real rows: what they take from them, such as the lengths of LDA's documents, can be nearer to a",
-    "group of them than fresh rows are, and no row that accuracies and copies are judged by is unknown to them.",
-    "",
-    "- PMI: correlation of the pointwise mutual information of pairs of the 300 most frequent columns.",
-    f"- AUC: of a classifier of real and generated rows, at most {AUC_ROWS:,} of each; 0.5 is perfect.",
-    "- Accuracy: on the other half of the real rows, of a classifier trained on generated rows over that of one trained on as many",
-    "  real ones; of fresh rows, with a third of the real rows for each of the three.",
-    "- Copies: the median distance of generated rows to the nearest of nine tenths of the real rows over that of the other tenth;",
-    "  near 0 is copying. And the share of generated rows that are as near as the nearest 1 % of that tenth.",
-    "- Trimmed: without the real row that holds the largest value.",
-    "- LDA is a law of counts: there is none for TF-IDF.",
-)
+def _with_floors(lines: Lines) -> list[tuple[list[str], list[Record], str]]:
+    """What a line begins with, its records, and how its fields end: a floor for every number of rows a side, then the methods."""
+    sizes = {runs[0]["compare"]: (method, runs) for (method, _), runs in reversed(lines.items())}
+    dense = " and ".join(m for m in PAPER if any(m == method for method, _ in lines))
+    found = []
+    for rows, (method, runs) in sorted(sizes.items(), reverse=True):
+        whose = f" (for {dense})" if method in PAPER else ""
+        found.append(([f"floor, {rows:,} rows a side{whose}", ""], runs, "_floor"))
+    return found + [([method, str(steps or "")], runs, "") for (method, steps), runs in lines.items()]
 
 
-def _main_table(mine: Lines, known: dict[str, Any]) -> list[str]:
+def _distances(lines: Lines, known: dict[str, Any]) -> str:
     sparsity = (f"sparsity W1 ({known['unit']})", UNITS[known["unit"]])
     distances = {"sparsity_w1": sparsity, "total_w1": ("total W1", 1.0)}
     if known.get("outlier"):
@@ -426,51 +341,40 @@ def _main_table(mine: Lines, known: dict[str, Any]) -> list[str]:
     head = ["method", "steps", *(title for title, _ in distances.values())]
     head += ["PMI", "AUC", "accuracy", "copies", "fit (s)", "sample (s)"]
     rows = []
-    for title, some in _floors(mine):
-        floors = [[some[0][f"{name}_floor{end}"] for end in ("", "_sd")] for name in distances]
-        cells = [plus_minus(u, *floor) for floor, (_, u) in zip(floors, distances.values(), strict=True)]
-        fields = ("pmi_correlation_floor", "auc_floor")
-        cells += [f"{_number(some, field)} ± {_number(some, f'{field}_sd')}" for field in fields]
-        cells += [_ratio(some, "synthetic_accuracy_floor", "real_accuracy_floor"), "1 · 1 %", "", ""]
-        rows.append([title, "", *cells])
-    for (method, steps), runs in mine.items():
-        cells = []
-        for name, (_, u) in distances.items():
-            mean, spread, _ = mean_of(runs, name) or (0.0, 0.0, 0)
-            floor = runs[0][f"{name}_floor"]
-            cells.append(plus_minus(u, mean, spread) + (f" ({mean / floor:.2f}×)" if floor else ""))
-        cells += [_number(runs, "pmi_correlation"), _number(runs, "auc")]
+    for start, runs, end in _with_floors(lines):
+        cells = [_distance(runs, name, unit, end) for name, (_, unit) in distances.items()]
+        for name in ("pmi_correlation", "auc"):
+            cells.append(_number(runs, name + end) + (f" ± {_number(runs, f'{name}{end}_sd')}" if end else ""))
+        ours, theirs = (mean_of(runs, f"{name}_accuracy{end}") for name in ("synthetic", "real"))
+        cells.append(f"{ours[0] / theirs[0]:.3f}" if ours and theirs else "")
         copied = _number(runs, "copy_ratio"), _number(runs, "copy_share", ".1%").replace("%", " %")
-        cells += [_ratio(runs, "synthetic_accuracy", "real_accuracy"), " · ".join(filter(None, copied))]
-        cells += [_number(runs, "seconds_fit", ".0f"), _number(runs, "seconds_sample", ".0f")]
-        rows.append([method, str(steps or ""), *cells])
+        cells.append("1 · 1 %" if end else " · ".join(filter(None, copied)))
+        cells += ["" if end else _number(runs, name, ".0f") for name in ("seconds_fit", "seconds_sample")]
+        rows.append(start + cells)
     for method, numbers in known["paper"].items():
         cells = [plus_minus(1, *numbers["sparsity"]), plus_minus(1, *numbers["total"])]
         rows.append([f"the paper's {method.upper()}", "100", *cells, *[""] * (len(head) - 4)])
-    return markdown(head, rows)
+    return "\n".join(markdown(head, rows))
 
 
-def _floors(mine: Lines) -> list[tuple[str, list[Record]]]:
-    """The title of a floor, and records that hold it, for every number of rows a side that methods are compared with."""
-    sizes = {runs[0]["compare"]: (method, runs) for (method, _), runs in reversed(mine.items())}
-    dense = " and ".join(m for m in DENSE if any(m == method for method, _ in mine))
-    return [
-        (f"floor, {rows:,} rows a side" + (f" (for {dense})" if method in DENSE else ""), runs)
-        for rows, (method, runs) in sorted(sizes.items(), reverse=True)
-    ]
+def _distance(runs: list[Record], name: str, unit: float, end: str) -> str:
+    """A floor with its spread over the splits, or a distance with its spread over the runs and its ratio to the floor."""
+    floor, spread = (runs[0][f"{name}_floor{sd}"] for sd in ("", "_sd"))
+    if end:
+        return plus_minus(unit, floor, spread)
+    mean, spread = mean_of(runs, name) or (0.0, 0.0)
+    return plus_minus(unit, mean, spread) + (f" ({mean / floor:.2f}×)" if floor else "")
 
 
-def _marginal_table(mine: Lines) -> list[str]:
+def _marginals(lines: Lines) -> str:
     """Of every column's mean, zero rate and variance: Spearman's correlation and the log-error."""
     names = ("mean", "zero_rate", "variance")
     head = ["columns' …", "steps", *(f"{name.replace('_', ' ')}: ρ · log-error" for name in names)]
-
-    def cells(runs: list[Record], end: str) -> list[str]:
-        return [f"{_number(runs, f'{n}_spearman{end}')} · {_number(runs, f'{n}_log_error{end}')}" for n in names]
-
-    rows = [[title, "", *cells(runs, "_floor")] for title, runs in _floors(mine)]
-    rows += [[method, str(steps or ""), *cells(runs, "")] for (method, steps), runs in mine.items()]
-    return markdown(head, rows)
+    rows = []
+    for start, runs, end in _with_floors(lines):
+        pairs = ([_number(runs, f"{name}_{what}{end}") for what in ("spearman", "log_error")] for name in names)
+        rows.append([*start, *map(" · ".join, pairs)])
+    return "\n".join(markdown(head, rows))
 
 
 def _number(runs: list[Record], field: str, form: str = ".3f") -> str:
@@ -478,49 +382,12 @@ def _number(runs: list[Record], field: str, form: str = ".3f") -> str:
     return "" if got is None else f"{got[0]:{form}}"
 
 
-def _ratio(runs: list[Record], above: str, below: str) -> str:
-    values = mean_of(runs, above), mean_of(runs, below)
-    return f"{values[0][0] / values[1][0]:.3f}" if values[0] and values[1] else ""
-
-
-def _best_known(records: list[Record], dataset: str) -> dict[str, Record]:
-    """Of every method, the first run with the most steps."""
-    return {line[0]: min(runs, key=lambda r: r["run"]) for line, runs in _of_lines(records, dataset).items()}
+def _with_most_steps(records: list[Record], sets: dict[str, Any]) -> dict[str, dict[str, Record]]:
+    """Of every set and method, the first run with the most steps."""
+    found = _lines(records, sets)
+    return {name: {method: runs[0] for (method, _), runs in lines.items()} for name, lines in found.items()}
 
 
 def examples(records: list[Record], sets: dict[str, Any]) -> str:
     """Generated rows as their top words, beside real ones."""
-    parts = ["The columns with the largest values of random rows, largest first.", ""]
-    for name in sets:
-        if not (shown := _best_known(records, name)):
-            continue
-        parts += [f"## {name}", "", "real", ""]
-        parts += [f"- {', '.join(words)}" for words in next(iter(shown.values()))["examples_real"]]
-        for method, record in shown.items():
-            steps = f", {record['steps']} steps" if record["steps"] else ""
-            parts += ["", f"{method}{steps}", ""]
-            parts += [f"- {', '.join(words)}" for words in record["examples"]] or ["All rows are empty."]
-        parts.append("")
-    return "\n".join(parts)
-
-
-def _panels(records: list[Record], sets: dict[str, Any]) -> dict[str, dict[str, dict[str, Any]]]:
-    """For every set, the two histograms of the real rows and of every method with its most steps."""
-    panels: dict[str, dict[str, dict[str, Any]]] = {}
-    for name in sets:
-        for method, record in _best_known(records, name).items():
-            for what, shares in record["histograms"].items():
-                panel = panels.setdefault(name, {}).setdefault(what, {"edges": shares["edges"], "true": shares["true"]})
-                panel[method] = shares["generated"]
-    return panels
-
-
-def _bars(records: list[Record], sets: dict[str, Any]) -> dict[str, dict[str, dict[str, float]]]:
-    """For AUC and PMI: of every set, the floor and every method with its most steps."""
-    bars: dict[str, dict[str, dict[str, float]]] = {"auc": {}, "pmi_correlation": {}}
-    for field, panel in bars.items():
-        for name in sets:
-            if shown := _best_known(records, name):
-                panel[name] = {"floor": next(iter(shown.values()))[f"{field}_floor"]}
-                panel[name] |= {method: record[field] for method, record in shown.items()}
-    return bars
+    return render("examples.md", sets=_with_most_steps(records, sets))

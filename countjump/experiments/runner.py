@@ -9,27 +9,33 @@ import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from tqdm import tqdm
 
 from countjump import JumpModel, LinearBeta, NonNegative
 from countjump.atomic import write_atomically
+from countjump.baselines import D3PM, DDPM
+from countjump.data import require
+from countjump.report.figures import png
 
 Record = dict[str, Any]
 RESULTS = "results.json"
-KEY = ("dataset", "method", "run", "steps")
+KEY = {"dataset", "method", "run", "steps"}
 """What tells records apart."""
 
 REPORT_EVERY = 60.0
 """Seconds between two drawings of tables and figures while cells are run."""
 
-WIDTH, PAPER_STEPS = 128, 100
-PAPER = {"width": WIDTH, "learning_rate": 1e-3}
-"""Of the paper's experiments: hidden units, steps, Adam's rate."""
+PAPER = ("jump-paper", "ddpm", "d3pm-uniform", "d3pm-gauss")
+"""The methods that are trained as in the paper; ``jump`` has our own defaults."""
+
+WIDTH, LEARNING_RATE, PAPER_STEPS = 128, 1e-3, 100
+"""Of the paper's experiments: hidden units, Adam's rate, steps."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +46,6 @@ class Cell:
     method: str
     run: int
     steps: tuple[int, ...]
-
-    def key(self, seed: int, steps: int) -> Record:
-        """What a record begins with."""
-        return {"dataset": self.dataset, "method": self.method, "run": self.run, "seed": seed, "steps": steps}
 
     def missing(self, records: list[Record]) -> tuple[int, ...]:
         """The numbers of steps that have no record yet."""
@@ -56,6 +58,7 @@ class Experiment(ABC):
     """A recipe of cells, how to run one, and what to make of the records."""
 
     name: str
+    methods: tuple[str, ...]
     reads_data = False
     """Whether its data sets are files that a person has."""
 
@@ -66,29 +69,122 @@ class Experiment(ABC):
             raise ValueError(f"preset {preset!r} is unknown: use one of {', '.join(presets)}")
         self.settings: dict[str, Any] = presets[preset] | dict(overrides or {})
 
-    @abstractmethod
-    def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
-        """What there is to run."""
+    # What an experiment says of itself.
 
     @abstractmethod
-    def check(self, records: list[Record]) -> None:
-        """Raise ValueError if records were made with settings that cannot stand beside these."""
+    def rows(self, cell: Cell, seed: int) -> Any:
+        """The real rows."""
 
     @abstractmethod
-    def look(self, cells: list[Cell]) -> None:
-        """Raise where something that these cells need is not there: before the first of them is run."""
+    def size(self, cell: Cell) -> int:
+        """The rows of a sample."""
 
     @abstractmethod
-    def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
-        """Run a cell; one record per number of steps."""
+    def measure(self, cell: Cell, x: Any, y: Any, seed: int) -> Record:
+        """What is recorded of the samples ``y`` beside the real rows ``x``."""
+
+    @abstractmethod
+    def fixed(self, record: Record) -> Record:
+        """What a record must hold to stand beside those of this preset; None is what it must not hold."""
+
+    @abstractmethod
+    def pages(self, records: list[Record]) -> dict[str, str | Figure]:
+        """Tables and figures by the names of their files, from the records and only from them."""
+
+    def training_rows(self, cell: Cell, x: Any) -> Any:
+        """What a method is given of the real rows."""
+        return x
 
     def refresh(self, records: list[Record]) -> list[Record]:
         """Earlier records with what is the same for all methods, such as a floor, as this preset measures it."""
         return records
 
-    @abstractmethod
-    def report(self, records: list[Record], out: Path) -> None:
-        """Write tables and figures, from the records and only from them."""
+    def steps(self, method: str) -> list[int]:
+        """The numbers of steps that a method is sampled with; 0 where it has none."""
+        return self.settings["steps"] if method == "jump" else [self.settings["paper_steps"] if method in PAPER else 0]
+
+    # What all of them share.
+
+    def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
+        """What there is to run."""
+        sets = self.recipe["sets"]
+        chosen = pick("method", methods, list(self.methods)) if methods else self.settings["methods"]
+        cells = [
+            Cell(dataset, method, run, tuple(self.steps(method)))
+            for dataset in pick("set", only, list(sets))
+            for method in chosen
+            if sets[dataset]["counts"] or method not in self.recipe["of_counts"]
+            for run in range(runs or self.settings["runs"])
+        ]
+        if not cells:
+            raise ValueError(f"nothing to run: {', '.join(chosen)} can only take counts, and {', '.join(only)} are not")
+        return cells
+
+    def check(self, records: list[Record], todo: list[Cell]) -> None:
+        """Raise ValueError if records were made with settings that cannot stand beside these."""
+        again = {(cell.dataset, cell.method) for cell in todo}
+        for record in records:
+            fixed = self.fixed(record)
+            if (record["dataset"], record["method"]) in again and "asked_epochs" in record:
+                fixed["asked_epochs"] = self.settings.get("paper_epochs")
+            for name, value in fixed.items():
+                if record.get(name) != value:
+                    values = record.get(name), value
+                    theirs, ours = (f"no {name}" if each is None else f"{name} = {each}" for each in values)
+                    there = f"the records of {record['method']} on {record['dataset']} there have {theirs}"
+                    raise ValueError(f"{there}, and this run has {ours}: choose another directory")
+
+    def look(self, cells: list[Cell]) -> None:
+        """Raise where a file that these cells need is not there: before the first of them is run."""
+        if self.reads_data and "made" not in self.settings:
+            require([cell.dataset for cell in cells], self.settings.get("data"))
+
+    def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
+        """Run a cell; one record per number of steps."""
+        seed = 1000 * list(self.recipe["sets"]).index(cell.dataset) + cell.run
+        x = self.rows(cell, seed)
+        said: Record = {"resumed": True} if checkpoint.exists() else {}  # it took longer than is measured
+        start = time.perf_counter()
+        model = self.model(cell, x, seed, checkpoint).fit(self.training_rows(cell, x))
+        said["seconds_fit"] = round(time.perf_counter() - start, 2)
+        said["updates"] = model.history_[-1]["update"] if model.history_ else 0
+        if cell.method in PAPER:
+            said["epochs"] = round(said["updates"] / self._batches(x), 2)
+            said["asked_epochs"] = self.settings.get("paper_epochs")
+        if curve := [round(record["loss"], 5) for record in model.history_ if "loss" in record]:
+            said["learning_curve"] = curve
+        draws = 1 if cell.method in PAPER else self.settings.get("draws", 1)
+        key, records = {"dataset": cell.dataset, "method": cell.method, "run": cell.run, "seed": seed}, []
+        for steps in cell.steps:
+            start = time.perf_counter()
+            y = model.sample(draws * self.size(cell), steps=steps, random_state=seed)
+            seconds = round((time.perf_counter() - start) / draws, 3)
+            measured = self.measure(cell, x, y, seed)
+            records.append(key | {"steps": steps} | measured | {"seconds_sample": seconds} | said)
+        return records
+
+    def model(self, cell: Cell, x: Any, seed: int, checkpoint: Path | None = None) -> Any:
+        """The method's: what has ``fit`` and ``sample``, and the ``history_`` of its updates."""
+        known = self.recipe["sets"][cell.dataset]
+        training: dict[str, Any] = {"random_state": seed, "progress": False, "checkpoint_dir": checkpoint}
+        if cell.method == "jump":
+            return JumpModel(max_updates=self.settings.get("updates"), width=self.recipe.get("width"), **training)
+        epochs = self.settings.get("paper_epochs")
+        training["max_updates"] = epochs * self._batches(x) if epochs else self.settings["paper_updates"]
+        training |= {"batch_size": self.recipe["batch"], "width": WIDTH, "learning_rate": LEARNING_RATE}
+        if cell.method == "ddpm":
+            return DDPM(**training)
+        if cell.method in ("d3pm-uniform", "d3pm-gauss"):
+            return D3PM(transition="uniform" if cell.method == "d3pm-uniform" else "gaussian", **training)
+        # Poisson JUMP as in the paper: its belief, schedule and bound, a fixed rate, samples g(z_0/λ).
+        training |= {"lr_schedule": "constant", "ema": 0.0, "validation_fraction": 0.0, "objective": "elbo"}
+        training |= {"decode": "latent", "lam": float(known["lam"]), "process": "poisson", "belief": "poisson"}
+        schedule = LinearBeta.solve(training["lam"] * float(x.mean()), timesteps=PAPER_STEPS)
+        return JumpModel("count" if known["counts"] else NonNegative(), schedule=schedule, **training)
+
+    def _batches(self, x: Any) -> int:
+        """Of an epoch."""
+        return max(x.shape[0] // self.recipe["batch"], 1)
 
 
 def recipe(name: str) -> dict[str, Any]:
@@ -104,13 +200,6 @@ def pick(what: str, chosen: list[str], known: list[str]) -> list[str]:
     return list(dict.fromkeys(chosen)) or known
 
 
-def paper_jump(whole: bool, lam: float, mean: float, training: dict[str, Any]) -> JumpModel:
-    """Poisson JUMP as in the paper, for entries of that mean: its belief, schedule and bound, a fixed rate, samples g(z_0/λ)."""
-    faithful = {"lr_schedule": "constant", "ema": 0.0, "validation_fraction": 0.0, "objective": "elbo"}
-    faithful |= {"schedule": LinearBeta.solve(lam * mean, timesteps=PAPER_STEPS), "decode": "latent"}
-    return JumpModel("count" if whole else NonNegative(), "poisson", "poisson", lam, **(training | faithful))
-
-
 def read_records(out: Path) -> list[Record]:
     """The records of a run so far."""
     path = out / RESULTS
@@ -120,7 +209,7 @@ def read_records(out: Path) -> list[Record]:
         records = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise ValueError(f"{path} is damaged ({error}): delete it, or choose another directory") from error
-    if not isinstance(records, list) or not all(isinstance(r, dict) and r.keys() >= set(KEY) for r in records):
+    if not isinstance(records, list) or not all(isinstance(r, dict) and r.keys() >= KEY for r in records):
         raise ValueError(f"{path} is not a list of records: delete it, or choose another directory")
     return records
 
@@ -134,22 +223,27 @@ def write_records(out: Path, records: list[Record]) -> None:
     write_atomically(out / RESULTS, content.encode())
 
 
+def write_pages(out: Path, pages: Mapping[str, str | Figure]) -> None:
+    """Tables as text, figures as PNG."""
+    for name, page in pages.items():
+        write_atomically(out / name, page.encode() if isinstance(page, str) else png(page))
+
+
 def run(
     experiment: Experiment, out: Path, only: list[str], methods: list[str], runs: int | None, progress: bool = True
 ) -> None:
     """Run what is missing in ``out``, and write tables and figures: now and then, and at the end."""
     cells = experiment.cells(only, methods, runs)
     records = read_records(out)
-    experiment.check(records)
     todo = [cell for cell in cells if cell.missing(records)]
-    check_lengths(todo, records, experiment.settings)
+    experiment.check(records, todo)
     experiment.look(todo)
     out.mkdir(parents=True, exist_ok=True)
     drawn = time.monotonic()
     try:
         for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):
             checkpoint = out / "checkpoints" / f"{cell.dataset}-{cell.method}-{cell.run}"
-            new = experiment.run(Cell(cell.dataset, cell.method, cell.run, cell.missing(records)), checkpoint)
+            new = experiment.run(replace(cell, steps=cell.missing(records)), checkpoint)
             whole = [*read_records(out), *new]
             write_records(out, whole)
             records = whole
@@ -157,36 +251,24 @@ def run(
             with suppress(OSError):
                 checkpoint.parent.rmdir()
             if time.monotonic() - drawn > REPORT_EVERY:
-                experiment.report(records, out)
+                write_pages(out, experiment.pages(records))
                 drawn = time.monotonic()
     except BaseException:
         if records:
             with suppress(Exception):  # what stopped the run is to be said, not this
-                experiment.report(records, out)
+                write_pages(out, experiment.pages(records))
         raise
     fresh = experiment.refresh(records)
     if fresh != records:
         write_records(out, fresh)
-    experiment.report(fresh, out)
+    write_pages(out, experiment.pages(fresh))
 
 
-def check_lengths(todo: list[Cell], records: list[Record], settings: Mapping[str, Any]) -> None:
-    """Raise ValueError if a cell would be another run of a method on a set whose records were asked to train for other epochs."""
-    ours = settings.get("paper_epochs")
-    for cell in todo:
-        for record in records:
-            theirs = record.get("asked_epochs", ours)
-            if (record["dataset"], record["method"]) == (cell.dataset, cell.method) and theirs != ours:
-                theirs, ours = ("no --epochs" if n is None else f"--epochs {n}" for n in (theirs, ours))
-                made = f"the records of {cell.method} on {cell.dataset} there were made with {theirs}"
-                raise ValueError(f"{made}, and this run has {ours}: choose another directory")
-
-
-def mean_of(records: list[Record], field: str, **where: Any) -> tuple[float, float, int] | None:
-    """Mean, standard deviation and number of a field over the records that match and have it."""
+def mean_of(records: list[Record], field: str, **where: Any) -> tuple[float, float] | None:
+    """Mean and standard deviation of a field over the records that match and have it."""
     mine = (r for r in records if all(r[name] == value for name, value in where.items()))
     values = [r[field] for r in mine if r.get(field) is not None]
-    return (float(np.mean(values)), float(np.std(values)), len(values)) if values else None
+    return (float(np.mean(values)), float(np.std(values))) if values else None
 
 
 def histogram(edges: np.ndarray, x: np.ndarray, y: np.ndarray) -> dict[str, list[float]]:
@@ -195,10 +277,10 @@ def histogram(edges: np.ndarray, x: np.ndarray, y: np.ndarray) -> dict[str, list
     return {"edges": edges.round(6).tolist(), "true": shares[0], "generated": shares[1]}
 
 
-def plus_minus(unit: float, mean: float, spread: float) -> str:
+def plus_minus(unit: float, mean: float, spread: float = 0.0) -> str:
     """A mean and its spread, in units.
 
-    >>> plus_minus(100, 0.0213, 0.001), plus_minus(1, 3, 0)
+    >>> plus_minus(100, 0.0213, 0.001), plus_minus(1, 3)
     ('2.13 ± 0.1', '3')
     """
     return f"{unit * mean:.3g}" + (f" ± {unit * spread:.2g}" if spread else "")
@@ -224,9 +306,8 @@ def lengths(records: list[Record], methods: tuple[str, ...]) -> list[str]:
         epochs = spread([r["epochs"] for r in mine if "epochs" in r])
         updates, seconds = spread([r["updates"] for r in mine]), spread([round(r["seconds_fit"]) for r in mine])
         length = f"{updates} updates" + (f" ({epochs} epochs)" if epochs else "")
-        lines.append(
-            f"- {method}: {runs} {'run' if runs == '1' else 'runs'} of each set, {length}, fitted in {seconds} s"
-        )
+        times = "run" if runs == "1" else "runs"
+        lines.append(f"- {method}: {runs} {times} of each set, {length}, fitted in {seconds} s")
     return lines
 
 

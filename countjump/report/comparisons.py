@@ -8,17 +8,16 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.ticker import LogLocator, NullLocator
+from matplotlib.ticker import NullLocator
 
-from countjump.report.figures import FAINT, GENERATED, INK, REAL
+from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_logarithms
 
-COLOURS = {"jump": GENERATED, "jump-paper": "#3c8d6e", "ddpm": "#7a5ea8", "lda": "#b99a2c", "columns": "#8995a3"}
-LABELS = {
-    "jump": "countjump",
-    "jump-paper": "Poisson belief (the paper's)",
-    "ddpm": "DDPM",
-    "lda": "LDA",
-    "columns": "columns resampled",
+LOOK: dict[str, dict[str, Any]] = {
+    "jump": {"color": GENERATED, "label": "countjump"},
+    "jump-paper": {"color": "#3c8d6e", "label": "Poisson belief (the paper's)"},
+    "ddpm": {"color": "#7a5ea8", "label": "DDPM"},
+    "lda": {"color": "#b99a2c", "label": "LDA"},
+    "columns": {"color": "#8995a3", "label": "columns resampled"},
 }
 ACROSS = 3
 
@@ -32,10 +31,7 @@ def distributions(panels: dict[str, dict[str, Any]]) -> Figure:
     figure, axes = _grid(len(panels), "share of the values in a bin")
     for ax, (name, panel) in zip(axes, panels.items(), strict=True):
         edges = np.asarray(panel["edges"])
-        ax.stairs(panel["true"], edges, fill=True, color=REAL, alpha=0.35, label="true")
-        for method in ("ddpm", "jump-paper", "jump"):
-            if method in panel:
-                ax.stairs(panel[method], edges, color=COLOURS[method], linewidth=1.2, label=LABELS[method])
+        _stairs(ax, edges, panel, "true", (1.2, 1.2))
         seen = np.array([share for share in panel["true"] if share > 0])
         margin = 0.01 * (edges[-1] - edges[0])
         ax.set_xlim(edges[0] - margin, edges[-1] + margin)
@@ -64,17 +60,15 @@ def steps_against_error(curves: dict[str, dict[str, Any]]) -> Figure:
         for method in ("jump-paper", "jump"):
             steps, errors = curve.get(method, ([], []))
             if len(steps):
-                ax.plot(steps, errors, "o-", color=COLOURS[method], markersize=4, linewidth=1.4, label=LABELS[method])
+                ax.plot(steps, errors, "o-", markersize=4, linewidth=1.4, **LOOK[method])
                 ticks |= set(steps)
         ax.axhline(curve["floor"], color=REAL, linestyle="--", linewidth=1.2, label="floor: two true samples")
         ax.set(xscale="log", yscale="log")
         ax.margins(y=0.12)
         ax.set_xticks(sorted(ticks), [str(tick) for tick in sorted(ticks)])
         low, high = ax.get_ylim()
-        ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 300 * low else (1,)))
-        ax.yaxis.set_major_formatter("{x:g}")
-        for axis in (ax.xaxis, ax.yaxis):
-            axis.set_minor_locator(NullLocator())
+        plain_logarithms(ax, (1, 2, 5) if high < 300 * low else (1,))
+        ax.xaxis.set_minor_locator(NullLocator())
         ax.set_title(name, fontsize=11, color=INK)
     for ax in axes[-ACROSS:]:
         ax.set_xlabel("steps", fontsize=9, color=INK)
@@ -82,24 +76,23 @@ def steps_against_error(curves: dict[str, dict[str, Any]]) -> Figure:
     return figure
 
 
-def row_sizes(panels: dict[str, dict[str, dict[str, Any]]]) -> Figure:
+def row_sizes(sets: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     """Two panels per set, on a scale of log1p: the non-zero columns of a row ("filled") and its total, real and by every method.
 
-    >>> shares = {"edges": [-0.5, 0.5, 1.5], "true": [0.5, 0.5], "jump": [0.4, 0.6]}
-    >>> len(row_sizes({"set": {"filled": shares, "total": shares}}).axes)
+    >>> shares = {"edges": [-0.5, 0.5, 1.5], "true": [0.5, 0.5], "generated": [0.4, 0.6]}
+    >>> len(row_sizes({"set": {"jump": {"histograms": {"filled": shares, "total": shares}}}}).axes)
     2
     """
-    figure, axes = _grid(2 * len(panels), "density", across=2)
-    for place, (name, sizes) in enumerate(panels.items()):
-        for ax, (what, panel) in zip(axes[2 * place :], sizes.items(), strict=False):
-            edges = np.log1p(panel["edges"])
-            drawn = {label: np.asarray(shares) / np.diff(edges) for label, shares in panel.items() if label != "edges"}
-            ax.stairs(drawn["true"], edges, fill=True, color=REAL, alpha=0.35, label="real")
-            for method in reversed(COLOURS):
-                if method in drawn:
-                    width = 1.6 if method == "jump" else 1.1
-                    ax.stairs(drawn[method], edges, color=COLOURS[method], linewidth=width, label=LABELS[method])
-            seen = np.flatnonzero(np.max([panel[label] for label in drawn], axis=0) > 0.001)
+    figure, axes = _grid(2 * len(sets), "density", across=2)
+    for place, (name, methods) in enumerate(sets.items()):
+        for ax, what in zip(axes[2 * place :], ("filled", "total"), strict=False):
+            histograms = {method: record["histograms"][what] for method, record in methods.items()}
+            panel = {method: each["generated"] for method, each in histograms.items()}
+            first = next(iter(histograms.values()))
+            panel["true"], edges = first["true"], np.log1p(first["edges"])
+            drawn = {label: np.asarray(shares) / np.diff(edges) for label, shares in panel.items()}
+            _stairs(ax, edges, drawn, "real", (1.6, 1.1))
+            seen = np.flatnonzero(np.max(list(panel.values()), axis=0) > 0.001)
             if len(seen):
                 ax.set_xlim(edges[seen[0]], edges[seen[-1] + 1])
             # A method that puts all rows in one place may leave the panel.
@@ -111,11 +104,11 @@ def row_sizes(panels: dict[str, dict[str, dict[str, Any]]]) -> Figure:
     return figure
 
 
-def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
-    """The AUC and the PMI correlation ("auc", "pmi_correlation") of every set by every method, the floors as lines.
+def joint_structure(sets: dict[str, dict[str, dict[str, float]]]) -> Figure:
+    """The AUC and the PMI correlation of every set by every method, the floors as lines.
 
-    >>> panel = {"set": {"floor": 0.5, "jump": 0.6}}
-    >>> len(joint_structure({"auc": panel, "pmi_correlation": panel}).axes)
+    >>> record = {"auc": 0.6, "auc_floor": 0.5, "pmi_correlation": 0.8, "pmi_correlation_floor": 0.9}
+    >>> len(joint_structure({"set": {"jump": record}}).axes)
     2
     """
     figure, axes = _grid(2, "", across=1)
@@ -125,24 +118,32 @@ def joint_structure(bars: dict[str, dict[str, dict[str, float]]]) -> Figure:
     }
     number: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 7.5, "color": INK, "zorder": 5}
     number["bbox"] = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.2}
-    for ax, (what, panel) in zip(axes, bars.items(), strict=True):
-        title, base = titles[what]
-        methods = [method for method in COLOURS if any(method in values for values in panel.values())]
-        width = 0.8 / max(len(methods), 1)
-        for place, values in enumerate(panel.values()):
+    methods = [method for method in LOOK if any(method in records for records in sets.values())]
+    width = 0.8 / max(len(methods), 1)
+    for ax, (what, (title, base)) in zip(axes, titles.items(), strict=True):
+        for place, records in enumerate(sets.values()):
             for k, method in enumerate(methods):
-                if method in values:
-                    left, value, label = place - 0.4 + k * width, values[method], LABELS[method]
-                    ax.bar(left, value - base, 0.9 * width, base, align="edge", color=COLOURS[method], label=label)
+                if method in records:
+                    left, value = place - 0.4 + k * width, records[method][what]
+                    ax.bar(left, value - base, 0.9 * width, base, align="edge", **LOOK[method])
                     top = (left + 0.45 * width, max(value, base))
                     ax.annotate(f"{round(value, 2) + 0.0:.2f}", top, (0, 2), **number)
-            ax.hlines(values["floor"], place - 0.44, place + 0.44, color=REAL, linestyle="--", label="fresh real rows")
-        ax.set_xticks(range(len(panel)), list(panel))
+            floor = next(iter(records.values()))[f"{what}_floor"]
+            ax.hlines(floor, place - 0.44, place + 0.44, color=REAL, linestyle="--", label="fresh real rows")
+        ax.set_xticks(range(len(sets)), list(sets))
         ax.set_ylim(min(base, ax.get_ylim()[0]), 1.06)
         ax.grid(axis="x", visible=False)
         ax.set_title(title, fontsize=10, color=INK)
     _legend(figure, axes)
     return figure
+
+
+def _stairs(ax: Axes, edges: np.ndarray, shares: dict[str, Any], truth: str, widths: tuple[float, float]) -> None:
+    """The true histogram filled, the others as lines; ``widths`` of our line and of the rest."""
+    ax.stairs(shares["true"], edges, fill=True, color=REAL, alpha=0.35, label=truth)
+    for method in reversed(LOOK):
+        if method in shares:
+            ax.stairs(shares[method], edges, linewidth=widths[method != "jump"], **LOOK[method])
 
 
 def _plain_ticks(low: float, high: float) -> tuple[list[float], list[str]]:
@@ -168,9 +169,7 @@ def _grid(panels: int, label: str, across: int = ACROSS) -> tuple[Figure, list[A
     figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(hspace=0.06, wspace=0.03))
     axes = list(figure.subplots(down, across, squeeze=False).flat)
     for ax in axes:
-        ax.tick_params(labelsize=8, colors=INK)
-        ax.spines[["top", "right"]].set_visible(False)
-        ax.spines[["left", "bottom"]].set_color("#8995a3")
+        dress(ax, 8)
         ax.grid(color=FAINT, linewidth=0.6)
         ax.set_axisbelow(True)
     for ax in axes[::across]:

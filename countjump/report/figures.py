@@ -46,11 +46,6 @@ def film(strips: dict[str, np.ndarray], titles: list[str], shape: tuple[int, int
     return figure
 
 
-def copies(generated: np.ndarray, nearest: np.ndarray, shape: tuple[int, int]) -> Figure:
-    """Generated rows above the training rows nearest to them."""
-    return film({"generated": generated, "nearest\ntraining row": nearest}, [""] * len(generated), shape)
-
-
 def value_shares(real: np.ndarray, generated: np.ndarray) -> Figure:
     """How often each whole value occurs, real beside generated."""
     figure, ax = _axes()
@@ -60,9 +55,7 @@ def value_shares(real: np.ndarray, generated: np.ndarray) -> Figure:
         shares = np.bincount(rows.astype(np.int64).ravel(), minlength=top + 1) / rows.size
         ax.bar(values + side, 100 * shares, width=0.4, color=colour, label=name)
     ax.set(xlabel="value of a pixel", ylabel="share of all pixels (%)", yscale="log", xticks=values)
-    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-    ax.yaxis.set_major_formatter("{x:g}")
-    ax.yaxis.set_minor_locator(NullLocator())
+    plain_logarithms(ax)
     ax.legend(frameon=False, fontsize=STYLE_SIZE)
     return figure
 
@@ -85,12 +78,24 @@ def mosaic(rows: np.ndarray, shape: tuple[int, int], across: int) -> np.ndarray:
     >>> mosaic(np.ones((3, 4)), (2, 2), across=2).shape
     (5, 5)
     """
-    height, width = shape
-    sheet = np.full((-(-len(rows) // across) * (height + 1) - 1, across * (width + 1) - 1), np.nan)
-    for place, row in enumerate(rows):
-        top, left = (place // across) * (height + 1), (place % across) * (width + 1)
-        sheet[top : top + height, left : left + width] = row.reshape(shape)
-    return sheet
+    blank = np.full((-len(rows) % across, rows.shape[1]), np.nan)
+    pictures = np.concatenate([rows, blank]).reshape(-1, across, *shape)
+    framed = np.pad(pictures, ((0, 0), (0, 0), (0, 1), (0, 1)), constant_values=np.nan)
+    return np.block([[*line] for line in framed])[:-1, :-1]
+
+
+def dress(ax: Axes, size: float) -> None:
+    """The frame and the ticks of a panel."""
+    ax.tick_params(labelsize=size, colors=INK)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.spines[["left", "bottom"]].set_color("#8995a3")
+
+
+def plain_logarithms(ax: Axes, digits: tuple[int, ...] = (1, 2, 5)) -> None:
+    """Plain numbers with these first digits along a logarithmic vertical axis."""
+    ax.yaxis.set_major_locator(LogLocator(subs=digits))
+    ax.yaxis.set_major_formatter("{x:g}")
+    ax.yaxis.set_minor_locator(NullLocator())
 
 
 def _picture(ax: Axes, sheet: np.ndarray, top: float) -> None:
@@ -103,9 +108,7 @@ def _picture(ax: Axes, sheet: np.ndarray, top: float) -> None:
 def _axes() -> tuple[Figure, Axes]:
     figure = Figure(figsize=(9.6, 3.1), layout="constrained")
     ax = figure.subplots()
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.spines[["left", "bottom"]].set_color("#8995a3")
-    ax.tick_params(colors=INK, labelsize=8.5)
-    ax.xaxis.label.set(color=INK, fontsize=STYLE_SIZE)
-    ax.yaxis.label.set(color=INK, fontsize=STYLE_SIZE)
+    dress(ax, 8.5)
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.label.set(color=INK, fontsize=STYLE_SIZE)
     return figure, ax

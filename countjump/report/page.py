@@ -1,43 +1,29 @@
-"""The page: sections of text, pictures and numbers, in one HTML file with everything inside it."""
+"""Pages from the templates of this folder: text, and the numbers, tables and pictures that it speaks of."""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass, field
+import shlex
+from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from matplotlib.figure import Figure
 
-
-@dataclass(frozen=True)
-class Picture:
-    """A PNG, and in words what it shows."""
-
-    content: bytes
-    alt: str
-
-    @property
-    def address(self) -> str:
-        """The picture as a data address."""
-        return "data:image/png;base64," + base64.b64encode(self.content).decode()
+from countjump.report.figures import png
 
 
-@dataclass(frozen=True)
-class Section:
-    """A heading, a paragraph, and what there is to see: a picture, a table (its first line is the head), a block of code."""
+def render(template: str, **values: Any) -> str:
+    """What a template makes of the values; HTML escapes text. ``figure | address`` is a picture inside the page, and
+    ``path | quote`` a word of a command.
 
-    title: str
-    text: str
-    picture: Picture | None = None
-    table: list[list[str]] = field(default_factory=list)
-    code: str = ""
-
-
-def render(title: str, lead: str, sections: list[Section]) -> str:
-    """The whole page; text is escaped.
-
-    >>> "<h2>1 &lt; 2</h2>" in render("A page", "Short.", [Section("1 < 2", "Indeed.")])
-    True
+    >>> render("examples.md", sets={}).strip()
+    'The columns with the largest values of random rows, largest first.'
     """
-    loader = PackageLoader("countjump.report", ".")
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.get_template("page.html").render(title=title, lead=lead, sections=sections)
+    environment = Environment(autoescape=select_autoescape(), trim_blocks=True, keep_trailing_newline=True)
+    environment.loader, environment.undefined = PackageLoader("countjump.report", "."), StrictUndefined
+    environment.filters |= {"address": _address, "quote": lambda path: shlex.quote(str(path))}
+    return environment.get_template(template).render(**values)
+
+
+def _address(figure: Figure) -> str:
+    return "data:image/png;base64," + base64.b64encode(png(figure)).decode()

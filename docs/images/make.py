@@ -8,8 +8,7 @@ from scipy.stats import poisson
 from sklearn.datasets import load_digits
 
 from countjump import JumpModel, demo
-from countjump.report import png
-from countjump.report.figures import GENERATED, INK, REAL, mosaic
+from countjump.report.figures import GENERATED, INK, REAL, mosaic, png
 
 HERE = Path(__file__).parent
 

@@ -1,13 +1,16 @@
-"""How alike two sets of wide sparse rows are: their sizes, columns, pairs of columns, topics, and copies.
+"""Metrics: (real, synthetic) → numbers. They know nothing of models.
 
-Rows are CSR, of counts or of non-negative reals; nothing of rows × columns is ever made dense. Compare equal numbers of rows.
+Wide sparse rows are CSR, of counts or of non-negative reals; nothing of rows × columns is ever made dense. Compare equal numbers of
+rows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import rankdata
+from scipy.stats import rankdata, wasserstein_distance
 from sklearn import config_context
 from sklearn.decomposition import TruncatedSVD
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -22,6 +25,28 @@ _ROUNDING = 1e-9
 
 BLOCK_MIB = 64
 """The most that a block of distances may take."""
+
+
+def w1(real: np.ndarray, synthetic: np.ndarray) -> float:
+    """∫ |P − Q|; for samples of one size, ‖sort(x) − sort(y)‖₁/n (the paper's section 4.1).
+
+    >>> w1(np.array([0.0, 2.0]), np.array([3.0, 1.0]))
+    1.0
+    """
+    real, synthetic = np.ravel(real).astype(np.float64), np.ravel(synthetic).astype(np.float64)
+    if len(real) == len(synthetic):
+        return float(np.abs(np.sort(real) - np.sort(synthetic)).mean())
+    return float(wasserstein_distance(real, synthetic))
+
+
+def floor(draw: Callable[[np.random.Generator], np.ndarray], pairs: int, seed: int = 0) -> np.ndarray:
+    """The W1 of each of ``pairs`` pairs of fresh true samples: what a perfect model would score.
+
+    >>> floor(lambda generator: generator.random(1000), pairs=3).shape
+    (3,)
+    """
+    generators = (np.random.default_rng([seed, pair]) for pair in range(pairs))
+    return np.array([w1(draw(generator), draw(generator)) for generator in generators])
 
 
 def row_sparsity(x: sp.csr_matrix) -> np.ndarray:
@@ -147,8 +172,8 @@ def synthetic_accuracy(
     return float(ours.score(test, test_y)), float(theirs.score(test, test_y))
 
 
-def nearest(train: sp.csr_matrix, rows: sp.csr_matrix, metric: str = "cosine") -> np.ndarray:
-    """The distance of every row from its nearest training row, on ln(1 + x); empty rows are left out on both sides.
+def nearest(train: sp.csr_matrix, rows: sp.csr_matrix) -> np.ndarray:
+    """The cosine distance of every row from its nearest training row, on ln(1 + x); empty rows are left out on both sides.
 
     >>> nearest(sp.csr_matrix([[2, 0], [0, 5]]), sp.csr_matrix([[0, 5], [0, 0], [1, 1]])).round(4)  # a copy, empty, between
     array([0.    , 0.2929])
@@ -157,7 +182,7 @@ def nearest(train: sp.csr_matrix, rows: sp.csr_matrix, metric: str = "cosine") -
     if rows.shape[0] == 0 or train.shape[0] == 0:
         return np.full(rows.shape[0], np.nan)
     with config_context(working_memory=BLOCK_MIB):
-        return pairwise_distances_argmin_min(rows, train, metric=metric)[1]
+        return pairwise_distances_argmin_min(rows, train, metric="cosine")[1]
 
 
 def copies(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_matrix) -> dict[str, float]:
@@ -165,8 +190,7 @@ def copies(train: sp.csr_matrix, held_out: sp.csr_matrix, generated: sp.csr_matr
 
     ``copy_ratio`` is the median ``nearest`` distance of generated rows over that of held-out ones: about 1 is good, near 0 is
     copying. ``copy_share`` is the share of generated rows that are as near as the nearest 1 % of held-out ones: about 0.01 is good,
-    and a few copies are seen. Empty rows do not count. They are not numbers where one of the three has no row that is not empty,
-    nor is the ratio where the held-out rows are copies themselves.
+    and a few copies are seen. Either is not a number where it is not defined, as of empty rows.
 
     >>> train, held_out = sp.csr_matrix([[2, 0], [0, 5]]), sp.csr_matrix([[1, 1]])
     >>> copies(train, held_out, train)
