@@ -69,7 +69,7 @@ def test_save_and_load(model: Baseline, tmp_path: Path) -> None:
     if isinstance(model, D3PM):
         assert np.array_equal(loaded.score_samples(X[:20], steps=4), model.score_samples(X[:20], steps=4))
     other = D3PM if isinstance(model, DDPM) else DDPM
-    with pytest.raises(ModelFileError, match=f"holds a {type(model).__name__}"):
+    with pytest.raises(ModelFileError, match=f"holds a '{type(model).__name__}'"):
         other.load(tmp_path / "model")
 
 
