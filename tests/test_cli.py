@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from countjump import JumpModel, __version__, cli, domains, experiments
 from countjump.cli import main
-from countjump.data import as_matrix, read_matrix, write_matrix
+from countjump.data import read_matrix, write_matrix
 
 QUICK = ["--max-updates", "5", "--width", "8", "--seed", "0", "--quiet"]
 
@@ -70,7 +70,6 @@ def test_dense_rows_go_in_and_come_out(suffix, counts, tmp_path, capsys):
         assert out.read_text().splitlines()[0].split(separator) == ["a", "b", "c"]
         rows = np.loadtxt(out, delimiter=separator, skiprows=1, dtype=np.int64)
     np.testing.assert_array_equal(rows, expected)
-    assert not list(tmp_path.glob("*.part"))
 
 
 def test_sparse_rows_go_in_and_come_out(tmp_path, capsys):
@@ -98,37 +97,6 @@ def test_a_matrix_on_disk_is_read_where_it_lies(tmp_path, capsys):
     assert run(capsys, "fit", tmp_path / "data.csr", "--out", tmp_path / "model", *QUICK)[0] == 0
     assert run(capsys, "sample", tmp_path / "model", "--rows", 5, "--out", tmp_path / "new.csr", "--seed", 1)[0] == 0
     assert read_matrix(tmp_path / "new.csr").shape == (5, 20)
-
-
-@pytest.mark.parametrize("harm", ["junk", "outside", "shape", "gone"])
-def test_a_damaged_csr_directory_says_so(harm, tmp_path):
-    path = tmp_path / "data.csr"
-    write_matrix(path, sp.csr_matrix([[0, 2], [1, 0]]))
-    if harm == "junk":
-        (path / "indices.npy").write_bytes(b"junk")
-    elif harm == "outside":
-        np.save(path / "indices.npy", np.array([0, 7], dtype=np.int32))
-    elif harm == "shape":
-        np.save(path / "shape.npy", np.array([2.0, 2.0]))
-    else:
-        (path / "indptr.npy").unlink()
-    with pytest.raises(ValueError, match=r"data\.csr is damaged"):
-        read_matrix(path)
-
-
-def test_a_matrix_that_is_not_in_order_is_put_in_order_when_it_is_written(tmp_path):
-    X = sp.csr_matrix((np.array([1, 2, 3]), np.array([2, 0, 2]), np.array([0, 3, 3])), shape=(2, 3))
-    write_matrix(tmp_path / "data.csr", X)
-    again = read_matrix(tmp_path / "data.csr")
-    np.testing.assert_array_equal(again.toarray(), [[2, 0, 4], [0, 0, 0]])
-    assert np.shares_memory(as_matrix(again).data, again.data), "what is not in order is copied"
-
-
-def test_a_csr_directory_does_not_replace_a_file(tmp_path):
-    (tmp_path / "data.csr").write_text("precious")
-    with pytest.raises(ValueError, match=r"is a file, and a \.csr is a directory"):
-        write_matrix(tmp_path / "data.csr", sp.csr_matrix([[1]]))
-    assert (tmp_path / "data.csr").read_text() == "precious"
 
 
 def test_data_is_not_ignored_by_a_preset_that_makes_its_own(capsys, tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -22,12 +22,17 @@ Matrix = Any
 MOST = 2**53
 """Above it, float64 no longer holds every whole number."""
 
+INDEX_ARRAYS = {
+    **dict.fromkeys(("csr", "csc", "bsr"), ("indices", "indptr")),
+    **{"coo": ("row", "col"), "dia": ("offsets",)},
+}
+"""The arrays besides ``data`` of scipy's sparse matrices."""
+
 
 def as_matrix(X: Any) -> Matrix:
     """A two-dimensional numeric ndarray, or CSR with its entries summed and sorted; nothing is made dense.
 
-    Numbers come in the machine's byte order, and long doubles as float64. The arrays of a sparse matrix are checked first:
-    scipy trusts them, and would read beyond their ends.
+    Numbers come in the machine's byte order, and long doubles as float64.
 
     >>> as_matrix(np.array([["a"]]))
     Traceback (most recent call last):
@@ -100,50 +105,56 @@ def _native(values: np.ndarray) -> np.ndarray:
 
 
 def _as_csr(X: Any) -> sp.csr_matrix:
-    """CSR with its entries summed and sorted, made of arrays that were checked before scipy goes through them."""
-    if X.ndim != 2:
-        raise ValueError(f"X must be two-dimensional (rows × columns), and is a sparse array of {X.ndim} dimension(s)")
-    rows, columns = X.shape
-    if 8 * (rows + columns) > memory():
-        raise ValueError(f"X has {rows} rows and {columns} columns, more than there is memory for: drop the empty ones")
-    wrong = f"X is a broken {X.format} matrix, build it again:"
+    if X.format == "lil":
+        X = _of_lists(X)
+    if X.format == "dok":
+        X = X.tocoo()  # which checks the places
+    return csr_of_arrays(X.format, X.shape, {name: getattr(X, name) for name in ("data", *INDEX_ARRAYS[X.format])})
 
-    def check(name: str, index: np.ndarray, length: int, low: int, high: int) -> None:
+
+def csr_of_arrays(kind: str, shape: Sequence[int], arrays: dict[str, np.ndarray]) -> sp.csr_matrix:
+    """CSR with its entries summed and sorted, out of the arrays of a sparse matrix of some kind.
+
+    They are checked before scipy goes through them: it trusts them, and would read beyond their ends.
+    """
+    if len(shape) != 2 or not all(isinstance(length, int | np.integer) and length >= 0 for length in shape):
+        raise ValueError(f"X must be two-dimensional (rows × columns), and is a sparse array of shape {tuple(shape)}")
+    (rows, columns), data, size = shape, arrays["data"], len(arrays["data"])
+    if 8 * (int(rows) + int(columns)) > memory():
+        raise ValueError(f"X has {rows} rows and {columns} columns, more than there is memory for: drop the empty ones")
+    wrong = f"X is a broken {kind} matrix, build it again:"
+
+    def check(name: str, length: int, low: int, high: int) -> np.ndarray:
+        index = arrays[name]
         if index.dtype.kind not in "iu" or index.shape != (length,):
             raise ValueError(f"{wrong} {name} is no list of {length} whole numbers")
         if length and not low <= int(index.min()) <= int(index.max()) < high:
             place = np.flatnonzero((index < low) | (index >= high))[0]
             raise ValueError(f"{wrong} {name}[{place}] = {index[place]} is not between {low} and {high - 1}")
+        return index
 
-    arrays: tuple[Any, ...]
-    if X.format in ("lil", "dok"):  # Python's lists and dictionaries
-        if X.format == "lil" and [len(each) for each in X.rows] != [len(each) for each in X.data]:
-            raise ValueError(f"{wrong} its rows and data are not of the same lengths")
-        X = _of_lists(X) if X.format == "lil" else X.tocoo()
-    if X.format == "coo":
-        check("row", X.row, len(X.data), 0, rows)
-        check("col", X.col, len(X.data), 0, columns)
-        arrays = ((X.row, X.col),)
-    elif X.format == "dia":
-        check("offsets", X.offsets, len(X.data), 1 - rows, columns)
-        arrays = (X.offsets,)
+    parts: tuple[Any, ...]
+    if kind == "coo":
+        parts = ((check("row", size, 0, rows), check("col", size, 0, columns)),)
+    elif kind == "dia":
+        parts = (check("offsets", size, 1 - rows, columns),)
     else:
-        height, width = X.data.shape[1:] if X.format == "bsr" else (1, 1)
-        lines, across = rows // height, columns // width
-        lines, across = (across, lines) if X.format == "csc" else (lines, across)
-        check("indptr", X.indptr, lines + 1, 0, len(X.data) + 1)
-        if X.indptr[0] != 0 or X.indptr[-1] != len(X.data) or (X.indptr[1:] < X.indptr[:-1]).any():
-            raise ValueError(f"{wrong} indptr does not rise from 0 to the number of its entries, {len(X.data)}")
-        check("indices", X.indices, len(X.data), 0, across)
-        arrays = (X.indices, X.indptr)
-    data = _native(X.data)
+        height, width = data.shape[1:] if kind == "bsr" else (1, 1)
+        if rows % max(height, 1) or columns % max(width, 1):
+            raise ValueError(f"{wrong} blocks of {height} × {width} do not fill {rows} × {columns}")
+        lines, across = rows // max(height, 1), columns // max(width, 1)
+        lines, across = (across, lines) if kind == "csc" else (lines, across)
+        ends = check("indptr", lines + 1, 0, size + 1)
+        if ends[0] != 0 or ends[-1] != size or (ends[1:] < ends[:-1]).any():
+            raise ValueError(f"{wrong} indptr does not rise from 0 to the number of its entries, {size}")
+        parts = (check("indices", size, 0, across), ends)
+    data = _native(data)
     data = data.astype(np.float32) if data.dtype == np.float16 else data  # scipy has no float16
-    whole = getattr(sp, f"{X.format}_matrix")((data, *arrays), shape=X.shape)
-    matrix = sp.csr_matrix(whole)
+    matrix = sp.csr_matrix(getattr(sp, f"{kind}_matrix")((data, *parts), shape=(rows, columns)))
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
-    small = data.dtype.kind in "iu" and data.itemsize < 8 and X.format != "dia" and matrix.nnz < data.size
+    small = data.dtype.kind in "iu" and data.itemsize < 8 and kind != "dia" and matrix.nnz < data.size
     if small and matrix.data.sum(dtype=np.int64) != data.sum(dtype=np.int64):
         raise ValueError(f"X has several entries of one place, whose sum is beyond {data.dtype}: take int64")
     return matrix
@@ -151,6 +162,8 @@ def _as_csr(X: Any) -> sp.csr_matrix:
 
 def _of_lists(X: Any) -> sp.coo_matrix:
     """The entries of a matrix of lists; scipy's own way trusts their lengths and places."""
+    if [len(each) for each in X.rows] != [len(each) for each in X.data]:
+        raise ValueError("X is a broken lil matrix, build it again: its rows and data are not of the same lengths")
     row = np.repeat(np.arange(len(X.rows)), [len(each) for each in X.rows])
     column, value = (np.array(list(chain.from_iterable(each))) for each in (X.rows, X.data))
     return sp.coo_matrix((value.astype(X.dtype), (row, column.astype(np.int64))), shape=X.shape)
