@@ -312,7 +312,7 @@ def _read_text(path: Path, separator: str) -> np.ndarray:
         if cells and len(cells) != len(names):
             raise ValueError(f"line {number} of {path} has {len(cells)} values for {len(names)} columns")
         try:
-            numbers.extend(map(_number, cells or [""]))
+            numbers.extend(_row(cells or [""]))
         except ValueError:
             place = [_is_number(cell) for cell in cells].index(False) if cells else 0
             column, cell = names[place], cells[place] if cells else ""
@@ -325,17 +325,19 @@ def _read_text(path: Path, separator: str) -> np.ndarray:
     return values.astype(np.int64) if whole else values.copy()
 
 
-def _number(text: str) -> float:
+def _row(cells: list[str]) -> list[float]:
     """Stricter than Python: 1_000 and digits of other scripts are mistakes, and so is a count that float64 would change."""
-    value = float(text)
-    if "_" in text or not text.isascii() or (value == MOST and Decimal(text.strip()) != MOST):
+    text, values = "".join(cells), list(map(float, cells))
+    if "_" in text or not text.isascii():
         raise ValueError
-    return value
+    if MOST in values and any(Decimal(c.strip()) != MOST for c, v in zip(cells, values, strict=True) if v == MOST):
+        raise ValueError
+    return values
 
 
 def _is_number(text: str) -> bool:
     try:
-        _number(text)
+        _row([text])
     except ValueError:
         return False
     return True
