@@ -6,12 +6,16 @@ What a command needs is imported where it runs, so that ``--help`` and a mistake
 from __future__ import annotations
 
 import argparse
+import math
+import os
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import countjump
+from countjump.atomic import check_writable
 
 if TYPE_CHECKING:
     from countjump.domains import Domain
@@ -20,19 +24,19 @@ DOMAINS = ("non-negative", "count", "binary", "one-hot", "simplex", "bounded")
 EXPERIMENTS = ("documents", "univariate")
 """The names of what is there, known without importing it."""
 
-PARAMETERS: dict[str, tuple[str, str]] = {
-    "process": ("NAME", "how data becomes counts: auto, poisson or binomial"),
-    "belief": ("NAME", "auto, poisson (the paper's), mixture or composition"),
+PARAMETERS: dict[str, tuple[str | tuple[str, ...], str]] = {
+    "process": (("auto", "poisson", "binomial"), "how data becomes counts"),
+    "belief": (("auto", "poisson", "mixture", "composition"), "what the network answers with; the paper's is poisson"),
     "components": ("N", "components of a mixture, of each family"),
-    "objective": ("NAME", "auto, nll, reweighted or elbo"),
-    "decode": ("NAME", "auto, latent, mean or draw"),
-    "schedule": ("NAME", "linear-beta, cosine or geometric"),
+    "objective": (("auto", "nll", "reweighted", "elbo"), "what is minimised"),
+    "decode": (("auto", "latent", "mean", "draw"), "how counts become data"),
+    "schedule": (("linear-beta", "cosine", "geometric"), "how fast units are removed"),
     "width": ("N", "hidden units of the network"),
     "batch_size": ("N", "rows per update"),
     "learning_rate": ("NUMBER", "the largest learning rate"),
-    "lr_schedule": ("NAME", "cosine or constant"),
-    "ema": ("NUMBER", "decay of the moving average of the weights"),
-    "validation_fraction": ("NUMBER", "share of the rows held out, at most 10,000; 0 for none"),
+    "lr_schedule": (("cosine", "constant"), "how the learning rate changes"),
+    "ema": ("SHARE", "decay of the moving average of the weights"),
+    "validation_fraction": ("SHARE", "share of the rows held out, at most 10,000; 0 for none"),
     "max_updates": ("N", "the length of training"),
     "checkpoint_dir": ("DIR", "a directory where a killed fit finds its way back"),
     "checkpoint_every": ("N", "updates between checkpoints"),
@@ -41,102 +45,109 @@ PARAMETERS: dict[str, tuple[str, str]] = {
 """Parameters of JumpModel that are options of ``fit`` as they are; what is not given keeps the model's default."""
 
 
+class UsageError(Exception):
+    """A mistake in what was asked, and not in data, files or models."""
+
+
+class Parser(argparse.ArgumentParser):
+    """One that raises, so that every mistake is answered in one place."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what argparse found."""
+        raise UsageError(f"{message} (see {self.prog} --help)")
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command; 0 if all is well, 2 for a mistake in what was asked."""
-    arguments = _parser().parse_args(argv)
+    """Run a command; 0 if all is well, 1 for a problem with data, files or models, 2 for a mistake in what was asked."""
     try:
-        arguments.run(arguments)
-    except (ValueError, TypeError, OSError, FloatingPointError) as error:
-        print(f"countjump: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("countjump: interrupted", file=sys.stderr)
-        return 130
+        arguments = _parser().parse_args(argv)
+        said = arguments.run(arguments)
+    except (UsageError, ValueError, TypeError, OSError, FloatingPointError) as error:
+        print(f"countjump: error: {_printable(' '.join(str(error).split()))}", file=sys.stderr)
+        return 2 if isinstance(error, UsageError) else 1
+    try:
+        if said:
+            print(said)
+        sys.stdout.flush()
+    except BrokenPipeError:  # who reads it, such as head, has seen enough: Python need not try again at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
-def fit(arguments: argparse.Namespace) -> None:
+def fit(arguments: argparse.Namespace) -> str | None:
     """Fit a model to the rows of a file."""
-    if Path(arguments.out).is_file():
-        raise ValueError(f"{arguments.out} is a file: choose a directory for the model")
+    given = {name: value for name, value in vars(arguments).items() if name in PARAMETERS}
+    given |= {"domain": _domain(arguments.domain, arguments.bound), "lam": arguments.lam}
+    check_writable(arguments.out, directory=True)
     import numpy as np
 
     from countjump.data import read_matrix, read_names
 
     X = read_matrix(arguments.data, arguments.key)
     names = read_names(arguments.data)
-    given = {name: value for name, value in vars(arguments).items() if name in PARAMETERS}
-    given |= {"domain": _domain(arguments.domain, arguments.bound), "lam": _lam(arguments.lam)}
     model = countjump.JumpModel(random_state=arguments.seed, progress=not arguments.quiet, **given).fit(X)
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     model.save(arguments.out)
-    if not arguments.quiet:
-        print(arguments.out)
+    return None if arguments.quiet else arguments.out
 
 
-def sample(arguments: argparse.Namespace) -> None:
+def sample(arguments: argparse.Namespace) -> str | None:
     """Draw rows from a saved model and write them to a file."""
-    from countjump.data import check_suffix, write_matrix
+    from countjump.data import check_target, write_matrix
 
-    check_suffix(arguments.out)
+    check_target(arguments.out)
     model = load(arguments.model)
     model.progress = not arguments.quiet
     names = getattr(model, "feature_names_in_", None)
     rows = model.sample(arguments.rows, steps=arguments.steps, random_state=arguments.seed)
     write_matrix(arguments.out, rows, None if names is None else list(names))
-    if not arguments.quiet:
-        print(arguments.out)
+    return None if arguments.quiet else arguments.out
 
 
-def info(arguments: argparse.Namespace) -> None:
+def info(arguments: argparse.Namespace) -> str:
     """Say what a saved model is."""
     model = load(arguments.model)
     facts = describe(model)
     width = max(map(len, facts))
-    for name, fact in facts.items():
-        print(f"{name:<{width}}  {fact}")
+    lines = [f"{name:<{width}}  {_printable(fact)}" for name, fact in facts.items()]
     if choices := getattr(model, "choices_", {}):
-        print('\nwhat "auto" chose, and why')
-        for name, reason in choices.items():
-            print(f"  {name:<{width - 2}}  {reason}")
+        lines += ["", 'what "auto" chose, and why']
+        lines += [f"  {_printable(name):<{width - 2}}  {_printable(reason)}" for name, reason in choices.items()]
+    return "\n".join(lines)
 
 
-def run_demo(arguments: argparse.Namespace) -> None:
+def run_demo(arguments: argparse.Namespace) -> str:
     """Fit the bundled digits and write a page about it."""
+    check_writable(arguments.out, directory=True)
     from countjump import demo
 
-    print(demo.make(arguments.out, arguments.updates, arguments.seed, progress=not arguments.quiet))
+    return str(demo.make(arguments.out, arguments.updates, arguments.seed, progress=not arguments.quiet))
 
 
-def reproduce(arguments: argparse.Namespace) -> None:
+def reproduce(arguments: argparse.Namespace) -> str:
     """Run an experiment of the paper, or what is missing of it."""
-    for option in ("runs", "epochs"):
-        given = getattr(arguments, option)
-        if given is not None and given < 1:
-            raise ValueError(f"--{option} must be at least 1, got {given}")
-    overrides: dict[str, Any] = {}
-    if arguments.epochs is not None:
-        overrides["paper_epochs"] = arguments.epochs
-    if arguments.steps is not None:
-        overrides["steps"] = _whole_numbers("--steps", arguments.steps)
+    overrides = {"paper_epochs": arguments.epochs, "steps": arguments.steps, "data": arguments.data}
+    overrides = {name: value for name, value in overrides.items() if value is not None}
+    out = Path(arguments.out)
+    check_writable(out, directory=True)
     from countjump import experiments
     from countjump.experiments import runner
 
     kind = experiments.EXPERIMENTS[arguments.experiment]
-    if arguments.data is not None:
-        if not kind.reads_data:
-            raise ValueError(f"--data is for experiments that read data, and {arguments.experiment} makes its own")
-        overrides["data"] = arguments.data
-    experiment = kind(arguments.preset, overrides)
-    if arguments.data is not None and "made" in experiment.settings:
-        raise ValueError(f"--data is given, and --preset {arguments.preset} makes its own data: leave one of them out")
+    if arguments.data is not None and not kind.reads_data:
+        raise UsageError(f"--data is for experiments that read data, and {arguments.experiment} makes its own")
     texts = arguments.only, arguments.methods
     only, methods = ([name.strip() for name in text.split(",") if name.strip()] for text in texts)
-    if Path(arguments.out).is_file():
-        raise ValueError(f"--out {arguments.out} is a file: name a directory")
-    runner.run(experiment, Path(arguments.out), only, methods, arguments.runs, progress=not arguments.quiet)
-    print(Path(arguments.out) / "table.md")
+    try:
+        experiment = kind(arguments.preset, overrides)
+        experiment.cells(only, methods, arguments.runs)
+    except ValueError as error:  # unknown names
+        raise UsageError(str(error)) from error
+    if arguments.data is not None and "made" in experiment.settings:
+        raise UsageError(f"--data is given, and --preset {arguments.preset} makes its own data: leave one of them out")
+    runner.run(experiment, out, only, methods, arguments.runs, progress=not arguments.quiet)
+    return str(out / "table.md")
 
 
 def load(path: str) -> Any:
@@ -175,33 +186,56 @@ def describe(model: Any) -> dict[str, str]:
     return facts
 
 
+def _printable(text: str) -> str:
+    """Control characters and the like as escapes: a terminal obeys them, and a file may hold any."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def _domain(name: str, bound: float | None) -> str | Domain:
     if bound is None:
         return name
     if name not in ("count", "bounded"):
-        raise ValueError(f"--bound is for --domain count or bounded, not {name}")
+        raise UsageError(f"--bound is for --domain count or bounded, not {name}")
     from countjump import domains
 
-    return domains.DOMAINS[name](bound)  # type: ignore[call-arg]
-
-
-def _lam(text: str) -> str | float:
     try:
-        return float(text)
-    except ValueError:
-        return text
+        return domains.DOMAINS[name](bound)  # type: ignore[call-arg]
+    except ValueError as error:
+        raise UsageError(f"--bound {bound:g}: {error}") from error
 
 
-def _whole_numbers(option: str, text: str) -> list[int]:
-    words = [word.strip() for word in text.split(",")]
-    if not all(word.isdecimal() and int(word) > 0 for word in words):
-        raise ValueError(f"{option} must be whole numbers above 0 with commas between, got {text!r}")
-    return sorted({int(word) for word in words})
+def _reader(option: str, kind: str | tuple[str, ...], least: int) -> Callable[[str], Any]:
+    """What makes a value of the text of an option, by the names it knows or by the word for it in ``--help``."""
+    numbers: dict[Any, tuple[type, Callable[[float], bool], str]] = {
+        "N": (int, lambda value: value >= least, f"at least {least}, and a whole number"),
+        "SHARE": (float, lambda value: 0 <= value < 1, "in [0, 1)"),
+        "NUMBER": (float, lambda value: 0 < value < math.inf, "a positive number"),
+        "NUMBER|auto": (float, lambda value: 0 < value < math.inf, "a positive number, or auto"),
+    }
+
+    def read(text: str) -> Any:
+        if isinstance(kind, tuple) and text not in kind:
+            raise UsageError(f"{option} {text!r} is unknown: use one of {', '.join(kind)}")
+        if kind == "LIST":
+            words = [word.strip() for word in text.split(",")]
+            if not all(word.isdecimal() and int(word) > 0 for word in words):
+                raise UsageError(f"{option} must be whole numbers above 0 with commas between, got {text!r}")
+            return sorted({int(word) for word in words})
+        if kind not in numbers or (kind == "NUMBER|auto" and text == "auto"):
+            return text
+        number, good, must = numbers[kind]
+        with suppress(ValueError):
+            if good(number(text)):
+                return number(text)
+        raise UsageError(f"{option} must be {must}, got {text!r}")
+
+    return read
 
 
 def _parser() -> argparse.ArgumentParser:
     about = "Generative models of counts, sparse vectors, heavy tails, categories and proportions."
-    parser = argparse.ArgumentParser(prog="countjump", description=about)
+    codes = "Ends with code 0 if all is well, 1 for a problem with data, files or models, 2 for a mistake in what was asked,"
+    parser = Parser(prog="countjump", description=about, epilog=f"{codes} and 130 if it was interrupted.")
     parser.add_argument("--version", action="version", version=f"countjump {countjump.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -209,19 +243,19 @@ def _parser() -> argparse.ArgumentParser:
     add("data", "DATA", ".npz (scipy sparse or numpy), .npy, .csr, or .csv or .tsv with a line of names")
     add("--out", "MODEL", "the directory to save the model in", required=True)
     add("--key", "NAME", "which array of an .npz that holds several")
-    add("--domain", "NAME", f"what the values are: auto, {', '.join(DOMAINS)}", default="auto")
+    add("--domain", ("auto", *DOMAINS), "what the values are", default="auto")
     add("--bound", "NUMBER", "the largest possible value, for count or bounded")
-    add("--lam", "NUMBER", "the paper's λ, or auto", default="auto", type=str)
-    for name, (metavar, text) in PARAMETERS.items():
-        add("--" + name.replace("_", "-"), metavar, text, default=argparse.SUPPRESS)
-    add("--seed", "N", "the same seed gives the same model")
+    add("--lam", "NUMBER|auto", "the paper's λ", default="auto")
+    for name, (kind, text) in PARAMETERS.items():
+        add("--" + name.replace("_", "-"), kind, text, default=argparse.SUPPRESS)
+    add("--seed", "N", "the same seed gives the same model", least=0)
 
     add = _command(commands, "sample", "draw rows from a saved model", sample)
     add("model", "MODEL", "the directory of a saved model")
-    add("--rows", "N", "how many rows to draw", required=True)
+    add("--rows", "N", "how many rows to draw", required=True, least=0)
     add("--out", "FILE", "where to write them: .npz, .npy, .csr, .csv or .tsv", required=True)
-    add("--steps", "S", "steps of the chain (default: 20)", default=20)
-    add("--seed", "N", "the same seed gives the same rows")
+    add("--steps", "N", "steps of the chain (default: 20)", default=20)
+    add("--seed", "N", "the same seed gives the same rows", least=0)
 
     add = _command(commands, "info", "say what a saved model is", info)
     add("model", "MODEL", "the directory of a saved model")
@@ -229,10 +263,10 @@ def _parser() -> argparse.ArgumentParser:
     add = _command(commands, "demo", "fit bundled digits and write a page about it", run_demo)
     add("--out", "DIR", "the directory for the page, the model and a sample", required=True)
     add("--updates", "N", "the length of training (default: 2000)", default=2000)
-    add("--seed", "N", "(default: 0)", default=0)
+    add("--seed", "N", "(default: 0)", default=0, least=0)
 
     add = _command(commands, "reproduce", "run an experiment of the paper", reproduce)
-    add("experiment", None, "which one", choices=EXPERIMENTS)
+    add("experiment", EXPERIMENTS, "which one")
     add("--preset", "NAME", "smoke, quick (default) or paper", default="quick")
     add("--only", "SETS", "some of the data sets, with commas between", default="")
     add("--methods", "NAMES", "some of the methods, with commas between", default="")
@@ -251,8 +285,8 @@ def _command(commands: Any, name: str, text: str, run: Any) -> Callable[..., Non
     if name != "info":
         command.add_argument("--quiet", action="store_true", help="no progress bars")
 
-    def add(option: str, metavar: str | None, text: str, **more: Any) -> None:
-        kind = {"N": int, "S": int, "NUMBER": float}.get(str(metavar), str)
-        command.add_argument(option, **{"metavar": metavar, "help": text, "type": kind, **more})
+    def add(option: str, kind: str | tuple[str, ...], text: str, least: int = 1, **more: Any) -> None:
+        metavar, text = (kind, text) if isinstance(kind, str) else ("NAME", f"{text}: {', '.join(kind)}")
+        command.add_argument(option, metavar=metavar, help=text, type=_reader(option, kind, least), **more)
 
     return add

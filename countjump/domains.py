@@ -179,7 +179,8 @@ def check_values(X: Matrix) -> None:
     why = "is negative. Negative values in data have no counts: shift the column, or take another model"
     bad_value(X, lambda v: v < 0, why)
     why = "is above 2^53, where float64 no longer holds every count: rescale it"
-    bad_value(X, lambda v: v > np.float64(MAX_COUNT), why)
+    # Whole numbers as such: as float64, 2^53 + 1 would be 2^53.
+    bad_value(X, lambda v: v > (MAX_COUNT if v.dtype.kind in "iu" else np.float64(MAX_COUNT)), why)
 
 
 def check_at_most(X: Matrix, domain: Domain) -> None:
@@ -202,10 +203,15 @@ def bad_value(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> N
 
 def bad_row(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
     """Raise for the first row whose sum is bad."""
-    total = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    total = _totals(X)
     rows = np.flatnonzero(bad(total))
     if len(rows):
         raise ValueError(f"row {rows[0]} of X adds up to {total[rows[0]]:g}: {why}")
+
+
+def _totals(X: Matrix) -> np.ndarray:
+    """The sum of every row, in float64 whatever the dtype of the values is."""
+    return X @ np.ones(X.shape[1]) if sp.issparse(X) else X.sum(axis=1, dtype=np.float64)
 
 
 def _find(X: Matrix, bad: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[int, int, float] | None:
@@ -229,7 +235,7 @@ def infer(X: Matrix) -> tuple[Domain, str]:
     NonNegative()
     """
     values = X.data if sp.issparse(X) else X
-    total = np.asarray(X.sum(axis=1), dtype=np.float64).ravel()
+    total = _totals(X)
     several = X.shape[1] > 1
     if not len(values.ravel()) or not values.any():
         return Count(), "every value is 0"

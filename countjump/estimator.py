@@ -18,6 +18,7 @@ import torch
 
 from countjump import domains, persistence
 from countjump._version import __version__
+from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
 from countjump.data import Rows, as_matrix, fingerprint
 from countjump.denoiser import Denoiser
@@ -238,8 +239,8 @@ class Estimator(Fitted, ABC):
         directory = params["checkpoint_dir"]
         if directory is not None and not isinstance(directory, str | Path):
             raise TypeError(f"checkpoint_dir must be a path or None, got {directory!r}")
-        if directory is not None and Path(directory).is_file():
-            raise ValueError(f"checkpoint_dir={str(directory)!r} is a file: choose a directory")
+        if directory is not None:
+            check_writable(directory, directory=True)
         return params
 
     def _identity(self) -> str:

@@ -1,9 +1,13 @@
 """Every command of the command line, and every way to get one wrong."""
 
+import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +15,7 @@ import scipy.sparse as sp
 
 from countjump import JumpModel, __version__, cli, domains, experiments
 from countjump.cli import main
-from countjump.data import as_matrix, read_matrix, write_matrix
+from countjump.data import read_matrix, write_matrix
 
 QUICK = ["--max-updates", "5", "--width", "8", "--seed", "0", "--quiet"]
 
@@ -35,11 +39,11 @@ def run(capsys: pytest.CaptureFixture[str], *argv: object) -> tuple[int, str, st
     return code, printed.out, printed.err
 
 
-def mistake(capsys: pytest.CaptureFixture[str], *argv: object) -> str:
-    """The one line that a mistake prints."""
-    code, _, err = run(capsys, *argv)
+def mistake(capsys: pytest.CaptureFixture[str], *argv: object, code: int = 1) -> str:
+    """The one line that is printed where something is wrong: with data, files or models, or (2) with the words themselves."""
+    found, _, err = run(capsys, *argv)
     lines = [line for line in err.splitlines() if line.strip()]
-    assert code == 2
+    assert found == code
     assert len(lines) == 1
     assert lines[0].startswith("countjump: error: ")
     assert "Traceback" not in err
@@ -70,7 +74,6 @@ def test_dense_rows_go_in_and_come_out(suffix, counts, tmp_path, capsys):
         assert out.read_text().splitlines()[0].split(separator) == ["a", "b", "c"]
         rows = np.loadtxt(out, delimiter=separator, skiprows=1, dtype=np.int64)
     np.testing.assert_array_equal(rows, expected)
-    assert not list(tmp_path.glob("*.part"))
 
 
 def test_sparse_rows_go_in_and_come_out(tmp_path, capsys):
@@ -100,40 +103,9 @@ def test_a_matrix_on_disk_is_read_where_it_lies(tmp_path, capsys):
     assert read_matrix(tmp_path / "new.csr").shape == (5, 20)
 
 
-@pytest.mark.parametrize("harm", ["junk", "outside", "shape", "gone"])
-def test_a_damaged_csr_directory_says_so(harm, tmp_path):
-    path = tmp_path / "data.csr"
-    write_matrix(path, sp.csr_matrix([[0, 2], [1, 0]]))
-    if harm == "junk":
-        (path / "indices.npy").write_bytes(b"junk")
-    elif harm == "outside":
-        np.save(path / "indices.npy", np.array([0, 7], dtype=np.int32))
-    elif harm == "shape":
-        np.save(path / "shape.npy", np.array([2.0, 2.0]))
-    else:
-        (path / "indptr.npy").unlink()
-    with pytest.raises(ValueError, match=r"data\.csr is damaged"):
-        read_matrix(path)
-
-
-def test_a_matrix_that_is_not_in_order_is_put_in_order_when_it_is_written(tmp_path):
-    X = sp.csr_matrix((np.array([1, 2, 3]), np.array([2, 0, 2]), np.array([0, 3, 3])), shape=(2, 3))
-    write_matrix(tmp_path / "data.csr", X)
-    again = read_matrix(tmp_path / "data.csr")
-    np.testing.assert_array_equal(again.toarray(), [[2, 0, 4], [0, 0, 0]])
-    assert np.shares_memory(as_matrix(again).data, again.data), "what is not in order is copied"
-
-
-def test_a_csr_directory_does_not_replace_a_file(tmp_path):
-    (tmp_path / "data.csr").write_text("precious")
-    with pytest.raises(ValueError, match=r"is a file, and a \.csr is a directory"):
-        write_matrix(tmp_path / "data.csr", sp.csr_matrix([[1]]))
-    assert (tmp_path / "data.csr").read_text() == "precious"
-
-
 def test_data_is_not_ignored_by_a_preset_that_makes_its_own(capsys, tmp_path):
     words = ("reproduce", "documents", "--preset", "smoke", "--data", tmp_path, "--out", tmp_path / "out")
-    assert "makes its own data: leave one of them out" in mistake(capsys, *words)
+    assert "makes its own data: leave one of them out" in mistake(capsys, *words, code=2)
 
 
 def test_fractions_survive_a_csv_file(tmp_path, capsys):
@@ -270,10 +242,7 @@ def test_version(capsys):
 
 @pytest.mark.parametrize("argv", [[], ["fly"], ["fit", "data.npz"], ["fit", "data.npz", "--out", "m", "--depth", "3"]])
 def test_words_that_are_no_command_or_option(argv, capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(argv)
-    assert stop.value.code == 2
-    assert "countjump" in capsys.readouterr().err
+    assert "--help" in mistake(capsys, *argv, code=2)
 
 
 def test_the_program_itself_prints_one_line(tmp_path):
@@ -284,7 +253,7 @@ def test_the_program_itself_prints_one_line(tmp_path):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout) == (2, "")
+    assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("countjump: error: no model at nowhere")
     assert done.stderr.count("\n") == 1
 
@@ -366,23 +335,32 @@ def test_a_key_where_there_is_nothing_to_choose(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--domain", "happy"], "domain='happy' is unknown"),
-        (["--process", "happy"], "process='happy' is unknown"),
-        (["--belief", "happy"], "belief='happy' is unknown"),
-        (["--lam", "happy"], "lam='happy' is unknown"),
-        (["--lam", "-1"], "lam must be"),
-        (["--schedule", "happy"], "schedule='happy' is unknown"),
-        (["--learning-rate", "0"], "learning_rate must be positive"),
+        (["--domain", "happy"], "--domain 'happy' is unknown: use one of auto, non-negative"),
+        (["--process", "happy"], "--process 'happy' is unknown"),
+        (["--belief", "happy"], "--belief 'happy' is unknown"),
+        (["--schedule", "happy"], "--schedule 'happy' is unknown"),
+        (["--lam", "happy"], "--lam must be a positive number, or auto, got 'happy'"),
+        (["--lam", "-1"], "--lam must be"),
+        (["--learning-rate", "0"], "--learning-rate must be a positive number"),
+        (["--learning-rate", "inf"], "--learning-rate must be a positive number"),
+        (["--ema", "1"], "--ema must be in [0, 1)"),
+        (["--width", "0"], "--width must be at least 1"),
+        (["--width", "2.5"], "--width must be at least 1, and a whole number, got '2.5'"),
         (["--bound", "3"], "--bound is for"),
-        (["--domain", "bounded", "--bound", "-3"], "positive max"),
-        (["--domain", "count", "--bound", "1"], "above the bound 1"),
-        (["--device", "abacus"], "device='abacus' is unknown"),
-        (["--seed", "-1"], "must not be negative"),
+        (["--domain", "count", "--bound", "2.5"], "--bound 2.5: Count needs a whole max"),
+        (["--seed", "-1"], "--seed must be at least 0"),
     ],
 )
-def test_settings_that_make_no_sense(options, said, counts, tmp_path, capsys):
+def test_options_that_make_no_sense(options, said, tmp_path, capsys):
+    words = ["fit", tmp_path / "absent.npy", "--out", tmp_path / "model", *QUICK, *options]
+    assert said in mistake(capsys, *words, code=2)
+
+
+def test_settings_that_do_not_fit_the_data(counts, tmp_path, capsys):
     np.save(tmp_path / "data.npy", counts)
-    assert said in mistake(capsys, "fit", tmp_path / "data.npy", "--out", tmp_path / "model", *QUICK, *options)
+    words = ["fit", tmp_path / "data.npy", "--out", tmp_path / "model", *QUICK]
+    assert "above the bound 1" in mistake(capsys, *words, "--domain", "count", "--bound", "1")
+    assert "device='abacus' is unknown" in mistake(capsys, *words, "--device", "abacus")
     assert not (tmp_path / "model").exists()
 
 
@@ -407,8 +385,10 @@ def test_models_that_are_none(model, tmp_path, capsys):
 def test_samples_that_cannot_be(model, tmp_path, capsys):
     out = tmp_path / "rows.npz"
     assert "ends in '.txt'" in mistake(capsys, "sample", model, "--rows", 1, "--out", tmp_path / "rows.txt")
-    assert "n_samples must be at least 0" in mistake(capsys, "sample", model, "--rows", -1, "--out", out)
-    assert "steps must be at least 1" in mistake(capsys, "sample", model, "--rows", 1, "--steps", 0, "--out", out)
+    assert "--rows must be at least 0" in mistake(capsys, "sample", model, "--rows", -1, "--out", out, code=2)
+    assert "--steps must be at least 1" in mistake(
+        capsys, "sample", model, "--rows", 1, "--steps", 0, "--out", out, code=2
+    )
     assert not out.exists()
     assert run(capsys, "sample", model, "--rows", 0, "--out", out)[0] == 0
     assert np.load(out)["X"].shape == (0, 3)
@@ -418,3 +398,88 @@ def test_the_names_that_help_knows_are_those_that_are_there():
     assert tuple(domains.DOMAINS) == cli.DOMAINS
     assert tuple(sorted(experiments.EXPERIMENTS)) == cli.EXPERIMENTS
     assert set(cli.PARAMETERS) <= set(JumpModel().get_params())
+    X = np.arange(20)[:, None]
+    for name, (kinds, _) in cli.PARAMETERS.items():
+        if isinstance(kinds, tuple):
+            with pytest.raises(ValueError, match=f"{name}='none' is unknown") as caught:
+                JumpModel(**{name: "none"}, max_updates=1, progress=False).fit(X)
+            assert set(re.findall("'([^']*)'", str(caught.value))) == {"none", *kinds}
+
+
+# What is around the commands: places, pipes, interruptions and terminals.
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["fit", "absent.npy"],
+        ["sample", "absent", "--rows", "1"],
+        ["demo"],
+        ["reproduce", "univariate", "--preset", "smoke"],
+    ],
+)
+def test_a_place_that_cannot_be_written_is_noticed_before_the_work(words, tmp_path, capsys):
+    (tmp_path / "taken").write_text("mine")
+    for name in ("taken/deep.npz", "taken/deeper/still.npz"):
+        assert "is a file and no directory" in mistake(capsys, *words, "--out", tmp_path / name, "--quiet")
+    (tmp_path / "rows.npz").mkdir()
+    (tmp_path / "rows.csr").mkdir()
+    (tmp_path / "rows.csr" / "notes.txt").write_text("mine")
+    if words[0] == "sample":
+        assert "is a directory" in mistake(capsys, *words, "--out", tmp_path / "rows.npz")
+        assert "no .csr of countjump" in mistake(capsys, *words, "--out", tmp_path / "rows.csr")
+    else:
+        assert "is a file: choose a directory" in mistake(capsys, *words, "--out", tmp_path / "taken")
+    assert {path.name for path in tmp_path.iterdir()} == {"taken", "rows.npz", "rows.csr"}
+
+
+def program(*words: object, **options: Any) -> subprocess.Popen:
+    command = [sys.executable, "-m", "countjump", *map(str, words)]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **options)
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(model):
+    reading, writing = os.pipe()
+    os.close(reading)
+    process = program("info", model, stdout=writing)
+    os.close(writing)
+    assert (process.communicate()[1], process.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("module", ["countjump.cli", "argparse", "numpy", "torch", "sklearn.utils"])
+def test_an_interruption_while_something_is_imported_is_a_line(module, model, tmp_path):
+    hook = (
+        "import os, signal, sys\n"
+        "class Interrupt:\n"
+        "    def find_spec(self, name, *_):\n"
+        f"        if name == {module!r}: os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "from countjump.__main__ import main\n"
+        "sys.argv[1:] = ['sample', sys.argv[1], '--rows', '1', '--out', sys.argv[2]]\n"
+        "sys.exit(main())"
+    )
+    command = [sys.executable, "-c", hook, str(model), str(tmp_path / "rows.npy")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "countjump: interrupted\n")
+
+
+def test_a_terminal_is_told_nothing_by_a_model_file(model, tmp_path, capsys):
+    hostile = tmp_path / "model"
+    shutil.copytree(model, hostile)
+    described = json.loads((hostile / "model.json").read_text())
+    text = json.dumps(described).replace("whole numbers", "\\u001b[2J\\n\\u202e")
+    assert text != json.dumps(described)
+    (hostile / "model.json").write_text(text)
+    code, out, _ = run(capsys, "info", hostile)
+    assert code == 0
+    assert r"\x1b[2J\n\u202e" in out
+    assert all(c.isprintable() or c == "\n" for c in out)
+    (hostile / "model.json").write_text(text.replace('"JumpModel"', '"\\u001b[2J"'))
+    assert "\x1b" not in mistake(capsys, "info", hostile)
+
+
+def test_codes_are_in_the_help(capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    assert "2 for a mistake in what was asked" in " ".join(capsys.readouterr().out.split())
