@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,14 @@ class Input:
     name: str
     make: Callable[[Draw], Any]
     verdict: str = "fits"
+
+
+class Annotated:
+    """What single cells come in: a matrix among other things."""
+
+    def __init__(self, r: Draw) -> None:
+        self.X, self.obs, self.var = counts(r), None, None
+        self.shape = self.X.shape
 
 
 def shape(r: Draw) -> tuple[int, int]:
@@ -231,7 +238,7 @@ INPUTS = [
     Input("a word", lambda r: "counts.npz", "refused"),
     Input("a mapping", lambda r: {"a": [1, 2]}, "refused"),
     Input("a set", lambda r: {1, 2}, "refused"),
-    Input("annotated data", lambda r: SimpleNamespace(X=counts(r), obs=None, var=None, shape=(3, 3)), "refused"),
+    Input("annotated data", Annotated, "refused"),
 ]
 """Every kind of data that is tried."""
 

@@ -69,6 +69,8 @@ def work(pipe: Connection, name: str, family: Callable[[Case], None] | None, see
     family = family or family_of(name)
     pipe.send(("ready", 0, None))
     for number in numbers:
+        dump.seek(0)
+        dump.truncate()
         pipe.send(("start", number, None))
         failure = None
         try:
@@ -126,7 +128,7 @@ class Worker:
 
     def lose(self, kind: str, text: str = "") -> None:
         if self.process.is_alive():
-            os.kill(self.process.pid, signal.SIGUSR1)
+            os.killpg(self.process.pid, signal.SIGUSR1)  # say where you are
             time.sleep(0.3)
         self.stop()
         stacks = (Path(self.directory.name) / "stacks").read_text(errors="replace")
