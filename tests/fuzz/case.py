@@ -27,9 +27,9 @@ SHARES = {
 class Case:
     """What a case draws comes from ``random``: a seeded one, or one that hypothesis steers and makes smaller."""
 
-    def __init__(self, random: random.Random, place: Path) -> None:
-        self.random, self.place = random, place
-        self.notes: list[str] = []
+    def __init__(self, random: random.Random, place: Path, tell: Callable[[str], None] = lambda text: None) -> None:
+        """``tell`` is called with every note as it is made, since a case may not live to show them."""
+        self.random, self.place, self.tell = random, place, tell
 
     def one_of(self, choices: Sequence[Any]) -> Any:
         return self.random.choice(choices)
@@ -44,7 +44,7 @@ class Case:
         return np.random.default_rng(self.random.getrandbits(32))
 
     def note(self, text: object) -> None:
-        self.notes.append(str(text)[:300])
+        self.tell(str(text)[:300])
 
     def scenario(self, scenarios: dict[Callable[[Case], None], int]) -> None:
         """Run one of the scenarios, which have weights."""
@@ -79,16 +79,12 @@ def family_of(name: str) -> Callable[[Case], None]:
     return import_module(f"{__package__}.{name}").case
 
 
-def run_case(family: Callable[[Case], None], draws: random.Random, place: Path) -> list[str]:
-    """Run one case in a fresh directory in ``place``; it raises what went wrong. The notes come back, or with the error."""
+def run_case(
+    family: Callable[[Case], None], draws: random.Random, place: Path, tell: Callable[[str], None] = lambda text: None
+) -> None:
+    """Run one case in a fresh directory in ``place``; it raises what went wrong."""
     with tempfile.TemporaryDirectory(dir=place, ignore_cleanup_errors=True) as directory:
-        case = Case(draws, Path(directory))
-        try:
-            family(case)
-        except Exception as error:
-            error.__notes__ = [*getattr(error, "__notes__", []), *case.notes]
-            raise
-        return case.notes
+        family(Case(draws, Path(directory), tell))
 
 
 def draws_of(family: str, seed: int, number: int) -> random.Random:

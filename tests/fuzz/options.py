@@ -16,11 +16,20 @@ from .oracle import attempt, check, check_model, check_rows, equal, granted
 
 WHOLE = [int, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 REAL = [float, np.float16, np.float32, np.float64]
-JUNK = [None, True, "", "bogus", "1", b"1", 0, -1, 0.5, -0.5, 1.5, float("nan"), float("inf"), -float("inf"), 1e300, 1e-300, 2**63]
-JUNK += [-(2**63), 2**64, 10**400, [], [1, 2], (1,), {}, {"a": 1}, object(), Count, print, 1j, np.array(2), np.array([1, 2])]
-JUNK += [np.nan, np.float16(0.5), np.uint8(0), np.bool_(True), np.str_("auto"), Path("x"), torch.tensor(2), "\x1b[31m", "\0"]
+JUNK = [None, True, "", "bogus", "1", b"1", 0, -1, 0.5, -0.5, 1.5, float("nan"), float("inf"), -float("inf"), 1e300]
+JUNK += [1e-300, 2**63]
+JUNK += [-(2**63), 2**64, 10**400, [], [1, 2], (1,), {}, {"a": 1}, object(), Count, print, 1j, np.array(2)]
+JUNK += [np.array([1, 2])]
+JUNK += [np.nan, np.float16(0.5), np.uint8(0), np.bool_(True), np.str_("auto"), Path("x"), torch.tensor(2), "\x1b[31m"]
+JUNK += ["\0"]
 
-LENGTHS = {"max_updates": (1, 3), "batch_size": (1, 9), "width": (1, 8), "components": (1, 4), "checkpoint_every": (1, 3)}
+LENGTHS = {
+    "max_updates": (1, 3),
+    "batch_size": (1, 9),
+    "width": (1, 8),
+    "components": (1, 4),
+    "checkpoint_every": (1, 3),
+}
 SHARES = {"ema": (0, 0.999), "validation_fraction": (0, 0.9), "learning_rate": (1e-5, 1e-2), "lam": (1.0, 20.0)}
 NAMES = {
     "domain": ["auto", "count", "non-negative", Count(), Count(max=200), NonNegative(), Bounded(200.0)],
@@ -94,7 +103,7 @@ def _strange(case: Case) -> None:
     given: dict[str, Any] = {"max_updates": 2, "width": 4, "random_state": 0}
     name = case.one_of(names)
     value = case.one_of(STRANGE[name] if name in STRANGE and case.chance(0.6) else JUNK)
-    if name == "max_updates" and (value is None or isinstance(value, int) and value > 9):
+    if name == "max_updates" and (value is None or (isinstance(value, int) and value > 9)):
         value = -3  # a long fit is no fault
     if name == "checkpoint_dir" and isinstance(value, str | Path) and not str(value).startswith("/"):
         value = type(value)(f"{case.place}/{value}")
@@ -132,7 +141,7 @@ def _calls(case: Case) -> None:
     name = case.one_of(["n_samples", "steps", "random_state", "draws"])
     value = case.one_of(STRANGE["random_state"] + JUNK if name == "random_state" else junk)
     case.note(f"{name}={value!r}")
-    if name == "draws" or name != "n_samples" and case.chance(0.5):
+    if name == "draws" or (name != "n_samples" and case.chance(0.5)):
         scores, error = attempt(lambda: model.score_samples([[1, 2]], **{"steps": 3, name: value}))
         check(error is not None or scores.shape == (1,), "wrong result", "score_samples")
         return
@@ -142,11 +151,16 @@ def _calls(case: Case) -> None:
 
 
 def _domains(case: Case) -> None:
-    kind, value = case.one_of([Count, Bounded]), case.one_of([*JUNK, [1, "a"], (3, float("inf")), [[1]], np.int8(5), 2**53 + 1])
+    kind, value = (
+        case.one_of([Count, Bounded]),
+        case.one_of([*JUNK, [1, "a"], (3, float("inf")), [[1]], np.int8(5), 2**53 + 1]),
+    )
     case.note(f"{kind.__name__}(max={value!r})")
     domain, error = attempt(lambda: kind(max=value))
     if error is None:
-        model, error = attempt(lambda: JumpModel(domain=domain, max_updates=1, width=4, progress=False).fit(_data(case)))
+        model, error = attempt(
+            lambda: JumpModel(domain=domain, max_updates=1, width=4, progress=False).fit(_data(case))
+        )
         if error is None:
             check_model(model)
             granted(lambda: model.save(case.place / "model"), f"save with {kind.__name__}")

@@ -27,10 +27,8 @@ import scipy.sparse as sp
 import countjump
 
 PACKAGE = str(Path(countjump.__file__).parent)
-REMEDY = re.compile(
-    r": |\b(use|give|choose|must|needs?|pass|drop|write|save|delete|reshape|minimum|expected|expects|expecting|not supported|instead)\b",
-    re.IGNORECASE,
-)
+WORDS = "use|give|choose|must|needs?|pass|drop|write|save|delete|reshape|minimum|expect(s|ed|ing)|not supported|instead"
+REMEDY = re.compile(rf": |\b({WORDS})\b", re.IGNORECASE)
 
 
 class Wrong(Exception):
@@ -112,7 +110,7 @@ def same(a: Any, b: Any) -> bool:
     """Whether two copies are equal; NaN equals itself, and an opaque object anything."""
     if isinstance(a, np.ndarray) and a.dtype != object:
         return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-    if isinstance(a, list | tuple) or isinstance(a, np.ndarray) and a.ndim:
+    if isinstance(a, list | tuple) or (isinstance(a, np.ndarray) and a.ndim):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
     if hasattr(a, "equals"):
         return a.equals(b)
@@ -127,9 +125,7 @@ def check_unchanged(X: Any, before: Any, place: str) -> None:
 
 def tree(directory: Path) -> dict[str, bytes | None]:
     """Every file in a directory with its content, and every directory."""
-    return {
-        str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes() for p in sorted(directory.rglob("*"))
-    }
+    return {str(p.relative_to(directory)): None if p.is_dir() else p.read_bytes() for p in sorted(directory.rglob("*"))}
 
 
 def check_files(directory: Path, before: dict[str, bytes | None], written: Callable[[str], bool], place: str) -> None:
@@ -163,7 +159,7 @@ def check_rows(model: Any, rows: Any, count: int, X: Any = None) -> None:
         check(right, "wrong result", place, f"{type(rows).__name__} from {type(X).__name__}")
     elif X is not None:
         check(isinstance(rows, np.ndarray), "wrong result", place, f"{type(rows).__name__} from {type(X).__name__}")
-    if isinstance(X, np.ndarray) and X.dtype != object or sp.issparse(X):
+    if (isinstance(X, np.ndarray) and X.dtype != object) or sp.issparse(X):
         check(rows.dtype.newbyteorder("=") == X.dtype.newbyteorder("="), "wrong result", place, f"dtype {rows.dtype}")
     values = dense(rows).astype(np.float64)
     check(np.isfinite(values).all(), "wrong result", f"{place}: not finite", values)

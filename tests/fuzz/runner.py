@@ -17,7 +17,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -55,10 +55,12 @@ def failure_of(error: Exception, family: str, number: int) -> Failure:
     elif place != "outside countjump":  # not attempted, since it has to succeed
         kind, place, text = objection_to(error) or (f"refused with {type(error).__name__}", place, str(error))
     details = "".join(traceback.format_exception(error))
-    return Failure(family, number, kind, place, text, tuple(getattr(error, "__notes__", ())), details)
+    return Failure(family, number, kind, place, text, details=details)
 
 
-def work(pipe: Connection, name: str, family: Callable[[Case], None] | None, seed: int, numbers: range, place: str) -> None:
+def work(
+    pipe: Connection, name: str, family: Callable[[Case], None] | None, seed: int, numbers: range, place: str
+) -> None:
     """In the worker: run the cases, and report each."""
     os.setsid()  # its children end with it
     dump = open(Path(place) / "stacks", "w")  # noqa: SIM115
@@ -74,7 +76,7 @@ def work(pipe: Connection, name: str, family: Callable[[Case], None] | None, see
         pipe.send(("start", number, None))
         failure = None
         try:
-            run_case(family, draws_of(name, seed, number), Path(place))
+            run_case(family, draws_of(name, seed, number), Path(place), lambda text: pipe.send(("note", 0, text)))
         except Exception as error:
             failure = failure_of(error, name, number)
         pipe.send(("end", number, failure))
@@ -94,13 +96,13 @@ class Worker:
         self.process = SPAWN.Process(target=work, args=arguments)
         self.process.start()
         theirs.close()
-        self.heard, self.patience = time.monotonic(), float(STARTING)
+        self.heard, self.patience, self.notes = time.monotonic(), float(STARTING), list[str]()
 
     def stop(self) -> None:
-        if self.process.is_alive():
-            os.kill(self.process.pid, signal.SIGKILL) if self.patience == STARTING else os.killpg(
-                self.process.pid, signal.SIGKILL
-            )
+        if self.process.is_alive() and self.patience == STARTING:
+            self.process.kill()
+        elif self.process.is_alive():
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.join()
         self.pipe.close()
 
@@ -108,13 +110,17 @@ class Worker:
         """Take what the worker says; where it has ended or has to be ended, go on behind the case."""
         try:
             while self.pipe.poll():
-                word, number, failure = self.pipe.recv()
+                word, number, what = self.pipe.recv()
                 self.heard, self.patience = time.monotonic(), self.run.limit
-                if word == "end":
+                if word == "start":
+                    self.notes = []
+                elif word == "note":
+                    self.notes.append(what)
+                elif word == "end":
                     self.left = range(number + 1, self.left.stop)
                     self.run.cases += 1
-                if failure is not None:
-                    self.run.failures.append(failure)
+                    if what is not None:
+                        self.run.failures.append(replace(what, notes=tuple(self.notes)))
         except EOFError:
             self.process.join()
             if self.left:
@@ -127,14 +133,14 @@ class Worker:
             self.lose("memory", f"{held / 2**30:.1f} GB")
 
     def lose(self, kind: str, text: str = "") -> None:
-        if self.process.is_alive():
-            os.killpg(self.process.pid, signal.SIGUSR1)  # say where you are
+        if self.process.is_alive() and self.patience != STARTING:
+            os.killpg(self.process.pid, signal.SIGUSR1)  # it says where it is
             time.sleep(0.3)
         self.stop()
         stacks = (Path(self.directory.name) / "stacks").read_text(errors="replace")
         found = re.search(rf'File "{re.escape(PACKAGE)}/(\S+)", line \d+ in (\w+)', stacks)
         place = f"{found[1]}:{found[2]}" if found else "outside countjump"
-        self.run.failures.append(Failure(self.name, self.left.start, kind, place, text, (), stacks))
+        self.run.failures.append(Failure(self.name, self.left.start, kind, place, text, tuple(self.notes), stacks))
         self.run.cases += 1
         self.left = range(self.left.start + 1, self.left.stop)
         if self.left:
@@ -153,7 +159,11 @@ class Run:
     """A run over some cases of some families."""
 
     def __init__(
-        self, seed: int, limit: float = 60, memory: float = 3 * 2**30, own: dict[str, Callable[[Case], None]] | None = None
+        self,
+        seed: int,
+        limit: float = 60,
+        memory: float = 3 * 2**30,
+        own: dict[str, Callable[[Case], None]] | None = None,
     ) -> None:
         """``own`` are families besides those of the harness."""
         self.seed, self.limit, self.memory, self.own = seed, limit, memory, own or {}

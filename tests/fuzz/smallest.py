@@ -21,7 +21,7 @@ def smallest(name: str, examples: int, number: int, family: Callable[[Case], Non
     """Print the smallest failing case that is found in so many; 1 if there is one. A crash or hang ends this process, too."""
     found = family or family_of(name)
     warnings.simplefilter("ignore")
-
+    notes: list[str] = []
     with tempfile.TemporaryDirectory() as place:
 
         @seed(number)
@@ -36,12 +36,13 @@ def smallest(name: str, examples: int, number: int, family: Callable[[Case], Non
         )
         @given(DRAWS)
         def check(draws) -> None:
-            run_case(found, draws, Path(place))
+            notes.clear()
+            run_case(found, draws, Path(place), notes.append)
 
         try:
             check()
         except Exception as error:
             failure = failure_of(error, name, 0)
-            print(f"{name}: {failure.kind} at {failure.place}\n    {failure.text[:300]}\n    in: {'; '.join(failure.notes)}")
+            print(f"{name}: {failure.kind} at {failure.place}\n    {failure.text[:300]}\n    in: {'; '.join(notes)}")
             return 1
     return 0
