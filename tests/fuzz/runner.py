@@ -1,7 +1,7 @@
 """Runs cases in worker processes and takes what goes wrong there, crashes, hangs and memory included, as results.
 
-A worker runs the cases of one family and reports the start and the end of each over a pipe. The parent ends a worker that has said
-nothing for ``limit`` seconds or holds more than ``memory`` bytes, notes the case, and goes on with the next one in a new worker.
+Two workers take one case after another and report its start and its end over a pipe. The parent ends a worker that has said nothing
+for ``limit`` seconds or holds more than ``memory`` bytes, notes the case, and goes on with the next one in a new worker.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import tempfile
 import time
 import traceback
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection, wait
@@ -26,6 +27,7 @@ from .case import Case, draws_of, family_of, run_case
 from .oracle import PACKAGE, Wrong, objection_to, place_of
 
 SPAWN = multiprocessing.get_context("spawn")
+Family = Callable[[Case], None]
 STARTING = 600
 """Seconds in which a worker has to start."""
 
@@ -58,41 +60,39 @@ def failure_of(error: Exception, family: str, number: int) -> Failure:
     return Failure(family, number, kind, place, text, details=details)
 
 
-def work(
-    pipe: Connection, name: str, family: Callable[[Case], None] | None, seed: int, numbers: range, place: str
-) -> None:
-    """In the worker: run the cases, and report each."""
+def work(pipe: Connection, own: dict[str, Family], seed: int, place: Path) -> None:
+    """In a worker: run the cases that it is told to, and report each."""
     os.setsid()  # its children end with it
-    dump = open(Path(place) / "stacks", "w")  # noqa: SIM115
+    dump = open(place / "stacks", "w")  # noqa: SIM115
     faulthandler.enable(dump)
     faulthandler.register(signal.SIGUSR1, dump)
     sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     warnings.simplefilter("ignore")
-    family = family or family_of(name)
-    pipe.send(("ready", 0, None))
-    for number in numbers:
+    pipe.send(("ready", None))
+    for name, number in iter(pipe.recv, None):
+        family, failure = own.get(name) or family_of(name), None
         dump.seek(0)
         dump.truncate()
-        pipe.send(("start", number, None))
-        failure = None
+        pipe.send(("start", None))
         try:
-            run_case(family, draws_of(name, seed, number), Path(place), lambda text: pipe.send(("note", 0, text)))
+            run_case(family, draws_of(name, seed, number), place, lambda text: pipe.send(("note", text)))
         except Exception as error:
             failure = failure_of(error, name, number)
-        pipe.send(("end", number, failure))
+        pipe.send(("end", failure))
 
 
 class Worker:
-    """The cases of one family, in one process after another."""
+    """A process that runs one case after another, and is replaced when it is lost."""
 
-    def __init__(self, name: str, numbers: range, run: Run) -> None:
-        self.name, self.run, self.left = name, run, numbers
+    def __init__(self, run: Run) -> None:
+        self.run = run
         self.directory = tempfile.TemporaryDirectory(prefix="countjump-fuzz-", ignore_cleanup_errors=True)
+        self.job, self.busy = ("no case yet", 0), True
         self.start()
 
     def start(self) -> None:
-        self.pipe, theirs = SPAWN.Pipe(duplex=False)
-        arguments = (theirs, self.name, self.run.own.get(self.name), self.run.seed, self.left, self.directory.name)
+        self.pipe, theirs = SPAWN.Pipe()
+        arguments = (theirs, self.run.own, self.run.seed, Path(self.directory.name))
         self.process = SPAWN.Process(target=work, args=arguments)
         self.process.start()
         theirs.close()
@@ -106,26 +106,36 @@ class Worker:
         self.process.join()
         self.pipe.close()
 
+    def give(self) -> None:
+        """The next case, or none if none is left."""
+        self.busy = bool(self.run.jobs)
+        if self.busy:
+            self.job, self.notes = self.run.jobs.popleft(), []
+            self.pipe.send(self.job)
+            self.heard, self.patience = time.monotonic(), float(STARTING)  # a family may have to be imported
+
+    def finish(self, failure: Failure | None) -> None:
+        """The case has ended, and how."""
+        self.run.cases += 1
+        if failure is not None:
+            self.run.failures.append(replace(failure, notes=tuple(self.notes)))
+
     def listen(self) -> None:
-        """Take what the worker says; where it has ended or has to be ended, go on behind the case."""
+        """Take what the worker says; where it has ended or has to be ended, go on behind the case in a new process."""
         try:
             while self.pipe.poll():
-                word, number, what = self.pipe.recv()
+                word, what = self.pipe.recv()
                 self.heard, self.patience = time.monotonic(), self.run.limit
-                if word == "start":
-                    self.notes = []
-                elif word == "note":
+                if word == "note":
                     self.notes.append(what)
                 elif word == "end":
-                    self.left = range(number + 1, self.left.stop)
-                    self.run.cases += 1
-                    if what is not None:
-                        self.run.failures.append(replace(what, notes=tuple(self.notes)))
-        except EOFError:
+                    self.finish(what)
+                if word in ("ready", "end"):
+                    self.give()
+        except (EOFError, ConnectionResetError):
             self.process.join()
-            if self.left:
-                code = self.process.exitcode or 0
-                self.lose(f"crash ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})")
+            code = self.process.exitcode or 0
+            self.lose(f"crash ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})")
             return
         if time.monotonic() - self.heard > self.patience:
             self.lose("hang", f"nothing for {self.patience:g} s")
@@ -140,10 +150,9 @@ class Worker:
         stacks = (Path(self.directory.name) / "stacks").read_text(errors="replace")
         found = re.search(rf'File "{re.escape(PACKAGE)}/(\S+)", line \d+ in (\w+)', stacks)
         place = f"{found[1]}:{found[2]}" if found else "outside countjump"
-        self.run.failures.append(Failure(self.name, self.left.start, kind, place, text, tuple(self.notes), stacks))
-        self.run.cases += 1
-        self.left = range(self.left.start + 1, self.left.stop)
-        if self.left:
+        self.finish(Failure(*self.job, kind, place, text, details=stacks))
+        self.busy = bool(self.run.jobs)
+        if self.busy:
             self.start()
 
 
@@ -163,28 +172,24 @@ class Run:
         seed: int,
         limit: float = 60,
         memory: float = 3 * 2**30,
-        own: dict[str, Callable[[Case], None]] | None = None,
+        own: dict[str, Family] | None = None,
     ) -> None:
         """``own`` are families besides those of the harness."""
         self.seed, self.limit, self.memory, self.own = seed, limit, memory, own or {}
-        self.cases, self.failures = 0, list[Failure]()
+        self.cases, self.failures, self.jobs = 0, list[Failure](), deque[tuple[str, int]]()
 
     def over(self, numbers: dict[str, range], together: int = 2) -> Run:
-        """Run the cases of these numbers, of two families at a time."""
+        """Run the cases of these numbers, in two processes."""
         os.environ["OMP_NUM_THREADS"] = "1"
-        waiting, active = [item for item in numbers.items() if len(item[1])], list[Worker]()
+        self.jobs = deque((name, number) for name, each in numbers.items() for number in each)
+        workers = [Worker(self) for _ in range(min(together, len(self.jobs)))]
         try:
-            while waiting or active:
-                while waiting and len(active) < together:
-                    active.append(Worker(*waiting.pop(0), self))
-                wait([worker.pipe for worker in active], timeout=0.05)
-                for worker in list(active):
+            while busy := [worker for worker in workers if worker.busy]:
+                wait([worker.pipe for worker in busy], timeout=0.05)
+                for worker in busy:
                     worker.listen()
-                    if not worker.left:
-                        active.remove(worker)
-                        worker.stop()
         finally:
-            for worker in active:
+            for worker in workers:
                 worker.stop()
         return self
 
