@@ -15,9 +15,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--case", type=int, help="run the case of this number alone, with all details")
     parser.add_argument("--limit", type=float, default=60, help="seconds after which a silent worker hangs")
-    parser.add_argument(
-        "--smallest", action="store_true", help="look for a smallest failing case with hypothesis, unwatched"
-    )
+    parser.add_argument("--smallest", action="store_true", help="a smallest failing case by hypothesis, unwatched")
     given = parser.parse_args()
     names = given.families or list(SHARES)
     if unknown := set(names) - set(SHARES):
@@ -25,9 +23,9 @@ def main() -> int:
     if given.smallest:
         return max(smallest(name, given.cases, given.seed) for name in names)
     one = given.case is not None
-    numbers = (
-        {name: range(given.case, given.case + 1) for name in names} if one else shared_out(given.cases, SHARES, names)
-    )
+    numbers = shared_out(given.cases, SHARES, names)
+    if one:
+        numbers = {name: range(given.case, given.case + 1) for name in names}
     run = Run(given.seed, given.limit).over(numbers)
     print(run.report(details=one))
     return 1 if run.failures else 0

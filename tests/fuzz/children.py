@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from .oracle import Wrong, check, objection_to
+from .oracle import MEMORY, Wrong, check, objection_to, resident
 
 FORK = multiprocessing.get_context("fork")
 
@@ -34,6 +34,10 @@ class Child:
 
     def end(self, place: str, may_be_killed: bool = False) -> tuple[str, Any]:
         """``done`` with the result, ``refused`` with the message, ``interrupted`` or ``killed``; else it is Wrong."""
+        while not self.pipe.poll(0.02):
+            if (held := resident(self.process.pid)) > MEMORY:
+                self.process.kill()
+                raise Wrong("memory", place, f"{held / 2**30:.1f} GB")
         try:
             word, what = self.pipe.recv()
         except EOFError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import struct
 import zipfile
 from pathlib import Path
@@ -24,9 +23,7 @@ NEIGHBOURS = ["{}.part", "{}.old", "{}.new", "{}.tmp", "{}~", ".{}", ".{}.part",
 
 
 def case(case: Case) -> None:
-    case.scenario(
-        {_back: 5, _mutated: 5, _tampered: 3, _header: 3, _archive: 2, _text: 5, _asked: 3, _foreign_directory: 1}
-    )
+    case.scenario({_back: 5, _mutated: 5, _tampered: 3, _header: 3, _archive: 2, _text: 5, _asked: 3, _foreign: 1})
 
 
 def plant(case: Case, name: str) -> None:
@@ -110,19 +107,35 @@ def _tampered(case: Case) -> None:
 
 def _npy(case: Case) -> bytes:
     """A header that promises anything, with little behind it."""
-    shapes = ["(10**6, 10**6)", "(-1, 3)", "(1000000000000, 3)", "(3,)", "()", "(2, 2, 2)", "(1.5, 2)", "('a',)"]
-    shapes += ["(2, 3)", "[2, 3]"]
-    kinds = ["'<i8'", "'|O'", "'<U5'", "'<c16'", "[('a', '<i8')]", "'<f2'", "'>i4'", "'<f16'", "'bogus'", "8", "'|V8'"]
-    kinds += ["'<M8[s]'"]
+    shapes = [
+        "(1000000, 1000000)",
+        "(-1, 3)",
+        "(1000000000000, 3)",
+        "(3,)",
+        "()",
+        "(1.5, 2)",
+        "('a',)",
+        "(2, 3)",
+        "[2]",
+    ]
+    kinds = [
+        "'<i8'",
+        "'|O'",
+        "'<U5'",
+        "'<c16'",
+        "[('a', '<i8')]",
+        "'<f2'",
+        "'>i4'",
+        "'bogus'",
+        "8",
+        "'|V8'",
+        "'<M8[s]'",
+    ]
     text = f"{{'descr': {case.one_of(kinds)}, 'fortran_order': {case.one_of(['False', 'True', '7'])}, 'shape': "
-    text += case.one_of([*shapes, "(1000000000000, 3)"]) + case.one_of(
-        [", }", ", }", "}", "", ", 'more': 1}", ", \x00}", "(" * 300]
-    )
-    head = text.encode("latin1").ljust(117) + b"\n"
-    version, size = (
-        case.one_of([b"\1\0", b"\1\0", b"\2\0", b"\3\0", b"\x09\0"]),
-        len(head) + case.one_of([0, 0, 0, -9, 40000]),
-    )
+    text += case.one_of(shapes) + case.one_of([", }", ", }", "}", "", ", 'more': 1}", ", \x00}", "(" * 300])
+    head = text.encode().ljust(117) + b"\n"
+    version = case.one_of([b"\1\0", b"\1\0", b"\2\0", b"\3\0", b"\x09\0"])
+    size = len(head) + case.one_of([0, 0, 0, -9, 40000])
     length = struct.pack("<H" if version == b"\1\0" else "<I", size)
     return b"\x93NUMPY" + version + length + head + bytes(case.one_of([48, 48, 0, 8]))
 
@@ -144,20 +157,14 @@ def _header(case: Case) -> None:
 
 def _archive(case: Case) -> None:
     """Zip archives that declare what cannot be: a method, a password, sizes, names."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in case.one_of(
-            [["X.npy"], ["X.npy"], ["x"], ["../X.npy"], [], ["X.npy", "Y.npy"], ["\x1b[31mX.npy", "Y.npy"]]
-        ):
-            whole = io.BytesIO()
-            np.save(whole, np.arange(6).reshape(2, 3))
-            archive.writestr(name, whole.getvalue())
-    content = bytearray(buffer.getvalue())
+    path = case.place / "a.npz"
+    names = case.one_of([["X"], ["X"], ["../X"], [], ["X", "Y"], ["\x1b[31mX", "Y"], [""]])
+    np.savez_compressed(path, **{name: np.arange(6).reshape(2, 3) for name in names})
+    content = bytearray(path.read_bytes())
     central, field = content.rfind(b"PK\1\2"), case.one_of([8, 10, 10, 16, 20, 24, 42])
     if central >= 0:
         content[central + field : central + field + 2] = struct.pack("<H", case.one_of([1, 9, 12, 14, 99, 65535]))
-    case.note(f"field {field}")
-    path = case.place / "a.npz"
+    case.note(f"{names!a}, field {field}")
     path.write_bytes(bytes(content))
     _use(case, path)
 
@@ -166,7 +173,7 @@ FIELDS = ["0", "1", "2.5", "1e3", " 3 ", '"4"', "07"]
 ODD = ["", " ", "nan", "inf", "1e400", "-1", "0x10", "1_000", "١٢", "1,5", "½", "a", '"', '"1', "1\x0b2", "1\x1c2"]
 ODD += ["1\x0c", "\x1e3"]
 ODD += ["1\x852", "1\u20282", "9007199254740993", "1\0", "True", "#1", "\x1b[31m1", "+5", "1e-400", "1" * 400]
-ODD += ["9" * 140_000, "1\r2"]
+ODD += ["9" * 140_000]
 
 
 def _text(case: Case) -> None:
@@ -178,9 +185,8 @@ def _text(case: Case) -> None:
         case.one_of(table)[case.whole(0, columns - 1)] = odd
     names = [case.one_of(["a", "b b", "é", '"q"', "0", "", "\x1b[1m", "n\x0bm", "1.5"]) for _ in range(columns)]
     end = case.one_of(["\n", "\n", "\r\n"])
-    text = (
-        case.one_of(["", "\ufeff"]) + end.join(separator.join(row) for row in [names, *table]) + case.one_of(["", end])
-    )
+    text = end.join(separator.join(row) for row in [names, *table])
+    text = case.one_of(["", "\ufeff"]) + text + case.one_of(["", end])
     path = case.place / f"a{'.csv' if separator == ',' else '.tsv'}"
     path.write_bytes(text.encode(*case.one_of([("utf-8",), ("utf-8",), ("utf-8",), ("utf-16",)])))
     case.note(ascii(text[:200]))
@@ -202,7 +208,7 @@ def exactly(field: str) -> float | None:
         value = float(bare)
     except ValueError:
         return None
-    if any(ord(c) < 32 for c in bare) or (bare.isdigit() and value < 2**60 and int(value) != int(bare)):
+    if bare.isdigit() and value < 2**60 and int(value) != int(bare):
         return None
     return value
 
@@ -215,9 +221,7 @@ def _asked(case: Case) -> None:
     names = ["a.xlsx", "a", "", ".npy", "a.NPY", "file/a.npy", "new/a.csv", "full.csr", "a" * 300 + ".npy", "a\0.npy"]
     names += ["é.tsv", "a\n.csv"]
     path = f"{case.place}/{case.one_of(names)}"
-    columns = case.one_of(
-        [None, None, ["a", "b", "c"], ["a"], ["a", "a", "a"], ["x,y", 'q"', "n\nm"], ["1", "2", "3"], ["", "", ""]]
-    )
+    columns = case.one_of([None, ["a", "b", "c"], ["a"], ["a"] * 3, ["x,y", 'q"', "n\nm"], ["1", "2", "3"], [""] * 3])
     case.note((ascii(path[-20:]), columns))
     _, error = attempt(lambda: write_matrix(path, X, columns))
     check((case.place / "file").read_bytes() == b"mine", "foreign file lost or changed", "write_matrix")
@@ -229,7 +233,7 @@ def _asked(case: Case) -> None:
     attempt(lambda: read_matrix(path, key=case.one_of([None, "X", "Y", "", 3])))
 
 
-def _foreign_directory(case: Case) -> None:
+def _foreign(case: Case) -> None:
     """A directory of the user's that is called like the one to write."""
     path = case.place / "a.csr"
     path.mkdir()

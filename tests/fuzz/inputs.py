@@ -141,14 +141,9 @@ INPUTS = [
     Input("every second", lambda r: r.poisson(3, (12, 8))[::2, ::2]),
     Input("reversed", lambda r: reals(r)[::-1, ::-1]),
     Input("broadcast", lambda r: np.broadcast_to(r.poisson(3, (1, 3)), (6, 3))),
-    Input(
-        "read-only", lambda r: np.frombuffer(r.integers(0, 9, (5, 3), dtype=np.uint8).tobytes(), np.uint8).reshape(5, 3)
-    ),
+    Input("read-only", lambda r: np.frombuffer(r.bytes(15), np.uint8).reshape(5, 3)),
     Input("unsorted sparse", unsorted),
-    Input(
-        "int64 indices",
-        lambda r: sp.csr_array((np.ones(2), (np.arange(2), np.arange(2, dtype=np.int64))), shape=(2, 4)),
-    ),
+    Input("int64 indices", lambda r: sp.csr_array((np.ones(2), np.arange(2), np.arange(3)), shape=(2, 4))),
     # shapes
     Input("one row", lambda r: r.poisson(3, (1, 4))),
     Input("one column", lambda r: r.poisson(3, (9, 1))),
@@ -221,11 +216,7 @@ INPUTS = [
     Input("negative", with_value(-1.0), "refused"),
     Input("negative, sparse", with_value(-1, wide), "refused"),
     Input("above 2^53", with_value(2**53 + 1, counts), "refused"),
-    Input(
-        "above 2^53, uint64",
-        lambda r: with_value(np.uint64(2**63 + 1), lambda r: counts(r).astype(np.uint64))(r),
-        "refused",
-    ),
+    Input("above 2^53, uint64", with_value(2**63 + 1, lambda r: counts(r).astype(np.uint64)), "refused"),
     Input("above 2^53, sparse", with_value(2**53 + 1, wide), "refused"),
     Input("1e300", with_value(1e300), "refused"),
     Input("complex", lambda r: counts(r) + 1j, "refused"),
@@ -242,9 +233,7 @@ INPUTS = [
     Input("frame with NaN", lambda r: frame(r, lambda f: f.assign(gap=np.nan)), "refused"),
     Input("frame with NA", lambda r: frame(r, lambda f: f.assign(gap=pd.array([pd.NA] * len(f), "Int64"))), "refused"),
     Input("frame with text", lambda r: frame(r, lambda f: f.assign(name="a")), "refused"),
-    Input(
-        "frame with categories", lambda r: frame(r, lambda f: f.assign(kind=pd.Categorical(["a"] * len(f)))), "refused"
-    ),
+    Input("frame with dates", lambda r: frame(r, lambda f: f.assign(day=pd.Timestamp(0))), "refused"),
     Input("None", lambda r: None, "refused"),
     Input("a word", lambda r: "counts.npz", "refused"),
     Input("a mapping", lambda r: {"a": [1, 2]}, "refused"),

@@ -18,16 +18,11 @@ from .oracle import attempt, check, check_files, dense, equal, granted, tree
 VALUES: list[Any] = [None, True, "", "bogus", 0, -1, 1.5, 2**31, 2**64, 10**9, 10**7, 20_000, 10**400, 1e300]
 VALUES += [float("inf"), float("nan")]
 VALUES += ["inf", [], [1], [[[[]]]], {}, {"type": "Count"}, {"type": "Count", "max": -1}, {"type": "bogus"}]
-VALUES += [{"type": ["Count"]}]
-VALUES += [{"type": "LinearBeta", "timesteps": 10**9}, "xpu", "cuda:9", "meta", "\x1b[31mred", "../../x", "a" * 10_000]
-VALUES += ["<f16", "|O"]
+VALUES += [{"type": "LinearBeta", "timesteps": 10**9}, "xpu", "cuda:9", "meta", "\x1b[31mred", "a" * 10_000]
+VALUES += [{"type": ["Count"]}, "<f16", "|O", "../../x"]
 PLACES = [("params", "width", 20_000), ("fitted", "block_rows", 10**7), ("fitted", "seed", -1)]
-PLACES += [("fitted", "dtype", "|O")]
-PLACES += [("params", "device", "xpu"), ("params", "schedule", {"type": "LinearBeta", "timesteps": 10**9})]
-PLACES += [
-    ("fitted", "plan", "schedule", {"type": "LinearBeta", "timesteps": 10**9}),
-    ("fitted", "plan", "width", 20_000),
-]
+PLACES += [("fitted", "dtype", "|O"), ("params", "device", "xpu"), ("fitted", "plan", "width", 20_000)]
+PLACES += [("fitted", "plan", "schedule", {"type": "LinearBeta", "timesteps": 10**9})]
 OWN = ("class", "params", "fitted")
 """What a model says of itself; the rest of the file says what kind of file it is."""
 
@@ -49,9 +44,7 @@ def _load(name: str, path: Path) -> Any:
     rows, error = attempt(lambda: bases.draw(model))
     if error is None:
         check(rows.shape[0] == 4, "wrong result", "sample", rows.shape)
-        check(
-            np.isfinite(dense(rows).astype(float)).all(), "wrong result", "sample of a loaded model: not finite", rows
-        )
+        check(np.isfinite(dense(rows).astype(float)).all(), "wrong result", "sample after load: not finite", rows)
     return model
 
 
@@ -64,16 +57,9 @@ def _damaged(case: Case) -> None:
     target.write_bytes(mutate(case, target.read_bytes()))
     model = _load(name, directory)
     if model is not None:
-        check(
-            equal(bases.draw(model), bases.drawn(name)),
-            "wrong result",
-            f"load of a damaged {target.suffix}: other rows",
-        )
-        check(
-            _facts(model) == _facts(bases.model(name)),
-            "wrong result",
-            f"load of a damaged {target.suffix}: other facts",
-        )
+        place = f"load of a damaged {target.suffix}"
+        check(equal(bases.draw(model), bases.drawn(name)), "wrong result", f"{place}: other rows")
+        check(_facts(model) == _facts(bases.model(name)), "wrong result", f"{place}: other facts")
 
 
 def _spots(value: Any, path: tuple = ()) -> list[tuple]:
@@ -121,10 +107,8 @@ def _weights(case: Case) -> None:
     change = case.one_of(["nan", "inf", "negative", "gone", "shorter", "flat", "dtype", "more", "empty"])
     case.note(f"{name}: {key} {change}")
     if change in ("nan", "inf", "negative") and array.size:
-        number = {"nan": np.nan, "inf": np.inf, "negative": -7}[change]
-        array.flat[case.whole(0, array.size - 1)] = (
-            number if array.dtype.kind == "f" else -(2**31) if change != "nan" else 2**31 - 1
-        )
+        real, whole = {"nan": (np.nan, 2**31 - 1), "inf": (np.inf, -(2**31)), "negative": (-7, -1)}[change]
+        array.flat[case.whole(0, array.size - 1)] = real if array.dtype.kind == "f" else whole
     made = {"shorter": array[:-1] if array.ndim else array, "flat": array.ravel(), "dtype": array.astype(np.int16)}
     made |= {"empty": array[:0] if array.ndim else array, "more": np.stack([array, array])}
     if change != "gone":

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import dis
 import errno
+import os
 import re
 import traceback
 from collections.abc import Callable
@@ -25,6 +26,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import countjump
+
+MEMORY = 3 * 2**30
+"""Bytes that no case may need."""
 
 PACKAGE = str(Path(countjump.__file__).parent)
 WORDS = "use|give|choose|must|needs?|pass|drop|write|save|delete|reshape|minimum|expect(s|ed|ing)|not supported|instead"
@@ -204,3 +208,11 @@ def granted(call: Callable[[], Any], place: str) -> Any:
     if error is not None:
         raise Wrong("refused", place, error) from error
     return result
+
+
+def resident(pid: int | None) -> int:
+    """The bytes that a process holds; 0 if it has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from .case import Case, draws_of, family_of, run_case
-from .oracle import PACKAGE, Wrong, objection_to, place_of
+from .oracle import MEMORY, PACKAGE, Wrong, objection_to, place_of, resident
 
 SPAWN = multiprocessing.get_context("spawn")
 Family = Callable[[Case], None]
@@ -156,14 +156,6 @@ class Worker:
             self.start()
 
 
-def resident(pid: int | None) -> int:
-    """The bytes that a process holds; 0 if it has ended."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
-
-
 class Run:
     """A run over some cases of some families."""
 
@@ -171,7 +163,7 @@ class Run:
         self,
         seed: int,
         limit: float = 60,
-        memory: float = 3 * 2**30,
+        memory: float = MEMORY,
         own: dict[str, Family] | None = None,
     ) -> None:
         """``own`` are families besides those of the harness."""
