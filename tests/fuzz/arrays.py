@@ -83,9 +83,9 @@ def _score(case: Case) -> None:
 def _columns(case: Case) -> None:
     """Statistics of some columns of a sparse matrix, beside those of the dense one."""
     r = case.numbers()
-    x = r.poisson(0.5, (6, 8)).astype(float)
-    x[:, 2] = case.one_of([1.0, 1e6, 2.0**53, 1e15])
-    kept = np.flatnonzero(r.random(8) < 0.7)
+    x = r.poisson(0.5, (6, 8)) * r.gamma(1.0, 1.0, (6, 8))
+    x[:, 2] = case.one_of([1.0, 1e12, 1e15, 2.0**53])
+    kept = np.delete(np.arange(8), case.one_of([2, 2, 5]))
     rows = Rows(sp.csr_matrix(x)).select(kept)
     for name, slow in {"totals": x[:, kept].sum(1), "filled": (x[:, kept] > 0).sum(1)}.items():
-        check(np.allclose(getattr(rows, name)(), slow, rtol=1e-12), "wrong result", f"Rows.{name}", (slow, kept))
+        check(np.allclose(getattr(rows, name)(), slow, rtol=1e-9), "wrong result", f"Rows.{name}", (slow, kept))

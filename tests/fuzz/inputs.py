@@ -105,7 +105,7 @@ def tampered(r: Draw, size: Callable[[Draw], Any] = counts) -> Any:
     if kind == "index":
         m.indices[int(r.integers(len(m.indices)))] = r.choice([2**30, -1, -(2**30), max(m.shape)])
     elif kind == "pointer":
-        m.indptr[-1 if r.random() < 0.5 else 0] = r.choice([2**30, -1, m.nnz + 1, 1])
+        m.indptr[-1 if r.random() < 0.5 else 0] = r.choice([2**30, -1, m.nnz + 1])
     elif kind == "order":
         m.indptr[0], m.indptr[-1] = m.indptr[-1], m.indptr[0]
     else:

@@ -36,23 +36,36 @@ NAMES = {
     "schedule": ["linear-beta", "cosine", "geometric", LinearBeta(), Cosine(), Geometric()],
     "lr_schedule": ["cosine", "constant"],
     "process": ["auto", "poisson"],
-    "device": ["auto", "cpu", torch.device("cpu")],
+    "device": ["auto", "cpu"],
     "objective": ["auto", "nll"],
 }
 """Values that must be taken."""
 
 STRANGE = {
-    "domain": [Binary(), OneHot(), Simplex(), Bounded, Count(max=1), Count(max=(1, 2)), "Count", Count(max=0)],
-    "device": ["xpu", "cuda", "cuda:99", "meta", "mps", "cpu:7", "hpu", "lazy", torch.device("meta"), 0],
+    "domain": [Binary(), OneHot(), Simplex(), Bounded, Count, Count(max=1), Count(max=(1, 2)), "Count", Count(max=0)],
+    "device": [
+        "xpu",
+        None,
+        torch.device("cpu"),
+        "cuda",
+        "cuda:99",
+        "meta",
+        "mps",
+        "cpu:7",
+        "hpu",
+        "lazy",
+        torch.device("meta"),
+        0,
+    ],
     "random_state": [2**32, 2**63, 2**64 - 1, 2**64, 2**65, np.uint64(2**64 - 1), np.random.RandomState(0), np.random],
     "width": [2**31, 2**20],
     "batch_size": [2**31, 2**62],
     "checkpoint_every": [2**62],
-    "checkpoint_dir": [2, True, b"x", "a" * 300, "/proc/none", "/dev/null/x"],
+    "checkpoint_dir": [2, True, b"x", "a" * 300, "/dev/null/x"],
     "lam": [[1.0, 2.0], np.array([1.0, 2.0, 3.0]), (1, 2, 3, 4), 1e-30, 1e30, [1, -1], [np.nan, 1.0], [[1.0]], 10**30],
     "learning_rate": [1e30, 1e-300, 100.0],
     "ema": [1.0, 0.9999999999, np.float16(0.9999), np.nextafter(1, 0)],
-    "network": [dict, "transformer", torch.nn.Identity(), lambda *a: None, torch.nn.Linear],
+    "network": ["transformer", 5, ["mlp"]],
     "process": ["binomial", "Poisson"],
     "belief": ["poisson", "mixture", "composition"],
     "decode": ["latent", "mean", "draw"],
@@ -105,6 +118,8 @@ def _strange(case: Case) -> None:
     value = case.one_of(STRANGE[name] if name in STRANGE and case.chance(0.6) else JUNK)
     if name == "max_updates" and (value is None or (isinstance(value, int) and value > 9)):
         value = -3  # a long fit is no fault
+    if name == "network" and callable(value):
+        value = "bogus"  # what is called like a network and is none is the caller's
     if name == "checkpoint_dir" and isinstance(value, str | Path) and not str(value).startswith("/"):
         value = type(value)(f"{case.place}/{value}")
     given[name] = value

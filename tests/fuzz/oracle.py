@@ -31,7 +31,7 @@ MEMORY = 3 * 2**30
 """Bytes that no case may need."""
 
 PACKAGE = str(Path(countjump.__file__).parent)
-WORDS = "use|give|choose|must|needs?|pass|drop|write|save|delete|reshape|minimum|expect(s|ed|ing)|not supported|instead"
+WORDS = "use|give|choose|must|should|needs?|pass|drop|write|save|delete|reshape|minimum|expect(s|ed|ing)|not supported|instead"
 REMEDY = re.compile(rf": |\b({WORDS})\b", re.IGNORECASE)
 
 

@@ -11,7 +11,6 @@ import multiprocessing
 import os
 import re
 import signal
-import sys
 import tempfile
 import time
 import traceback
@@ -66,7 +65,9 @@ def work(pipe: Connection, own: dict[str, Family], seed: int, place: Path) -> No
     dump = open(place / "stacks", "w")  # noqa: SIM115
     faulthandler.enable(dump)
     faulthandler.register(signal.SIGUSR1, dump)
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    os.dup2(silence, 2)
     warnings.simplefilter("ignore")
     pipe.send(("ready", None))
     for name, number in iter(pipe.recv, None):
