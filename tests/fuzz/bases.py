@@ -69,6 +69,15 @@ def load(name: str, path: Path) -> Any:
     return type(model(name)).load(path)
 
 
+def warm() -> None:
+    """Use everything once: what is imported on first use takes seconds."""
+    for name in NAMES:
+        drawn(name)
+        with tempfile.TemporaryDirectory() as place:
+            load(name, saved(name, Path(place) / "m"))
+    model("counts").score(DATA["counts"])
+
+
 def matrices() -> tuple[Any, Any]:
     """Two that differ everywhere, for files that are replaced."""
     return sp.csr_matrix(np.full((40, 30), 1)), sp.csr_matrix(np.full((40, 30), 2))

@@ -18,6 +18,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from importlib import import_module
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,8 @@ def work(pipe: Connection, own: dict[str, Family], seed: int, place: Path) -> No
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     warnings.simplefilter("ignore")
+    if not own:
+        import_module(f"{__package__}.bases").warm()
     pipe.send(("ready", None))
     for name, number in iter(pipe.recv, None):
         family, failure = own.get(name) or family_of(name), None
@@ -110,7 +113,10 @@ class Worker:
     def give(self) -> None:
         """The next case, or none if none is left."""
         self.busy = bool(self.run.jobs)
-        if self.busy:
+        if not self.busy:
+            self.pipe.send(None)
+            self.process.join(timeout=10)
+        else:
             self.job, self.notes = self.run.jobs.popleft(), []
             self.pipe.send(self.job)
             self.heard, self.patience = time.monotonic(), float(STARTING)  # a family may have to be imported
@@ -124,7 +130,7 @@ class Worker:
     def listen(self) -> None:
         """Take what the worker says; where it has ended or has to be ended, go on behind the case in a new process."""
         try:
-            while self.pipe.poll():
+            while self.busy and self.pipe.poll():
                 word, what = self.pipe.recv()
                 self.heard, self.patience = time.monotonic(), self.run.limit
                 if word == "note":
@@ -137,6 +143,8 @@ class Worker:
             self.process.join()
             code = self.process.exitcode or 0
             self.lose(f"crash ({signal.Signals(-code).name if code < 0 else f'exit code {code}'})")
+            return
+        if not self.busy:
             return
         if time.monotonic() - self.heard > self.patience:
             self.lose("hang", f"nothing for {self.patience:g} s")
