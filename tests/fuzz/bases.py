@@ -53,15 +53,15 @@ def draw(fitted: Any) -> Any:
 
 
 @cache
-def _saved(name: str) -> Path:
-    directory = Path(tempfile.mkdtemp(prefix="countjump-fuzz-")) / "model"
-    model(name).save(directory)
+def _saved(name: str) -> tempfile.TemporaryDirectory:
+    directory = tempfile.TemporaryDirectory(prefix="countjump-fuzz-")
+    model(name).save(directory.name)
     return directory
 
 
 def saved(name: str, to: Path) -> Path:
     """A copy of a saved model."""
-    shutil.copytree(_saved(name), to)
+    shutil.copytree(_saved(name).name, to)
     return to
 
 

@@ -70,6 +70,7 @@ def work(pipe: Connection, own: dict[str, Family], seed: int, place: Path) -> No
     os.dup2(silence, 1)
     os.dup2(silence, 2)
     warnings.simplefilter("ignore")
+    tempfile.tempdir = str(place)  # the parent removes it, however this process ends
     if not own:
         import_module(f"{__package__}.bases").warm()
     pipe.send(("ready", None))

@@ -83,6 +83,7 @@ def test_changed_inputs_and_files_are_seen(tmp_path):
         check_files(tmp_path, files, lambda name: name == "new", "a write")
 
 
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_every_input_can_be_made_and_copied_and_cases_are_shared_out():
     for given in INPUTS:
         X = given.make(np.random.default_rng(0))
