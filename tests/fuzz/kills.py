@@ -83,7 +83,7 @@ def _write(case: Case) -> None:
     granted(lambda: write_matrix(path, new), f"write_matrix {path.suffix} after a killed write")
 
 
-def _model(name: str, directory: Path | None, updates: int = 30) -> JumpModel:
+def fitted(name: str, directory: Path | None, updates: int = 30) -> JumpModel:
     options = {"max_updates": updates, "width": 4, "batch_size": 4, "random_state": 1, "progress": False}
     return JumpModel(checkpoint_dir=directory, checkpoint_every=2, **options).fit(bases.DATA[name])
 
@@ -93,11 +93,11 @@ def _fit(case: Case) -> None:
     case.note(name)
     ends = []
     for _ in range(case.whole(1, 3)):
-        ends.append(_stop(case, lambda: _model(name, directory) and None, 0.6 if name == "wide" else 0.15, "fit"))
+        ends.append(_stop(case, lambda: fitted(name, directory) and None, 0.6 if name == "wide" else 0.15, "fit"))
         ended = "killed" if "killed" in ends else ends[-1]
         _left(case, {}, ended, lambda file: file in ("c", "c/checkpoint.safetensors"), "fit")
-    resumed = granted(lambda: _model(name, directory), "resuming a killed fit")
-    check(equal(bases.draw(resumed), bases.draw(_model(name, None))), "wrong result", "resuming: other weights")
+    resumed = granted(lambda: fitted(name, directory), "resuming a killed fit")
+    check(equal(bases.draw(resumed), bases.draw(fitted(name, None))), "wrong result", "resuming: other weights")
 
 
 def _full(case: Case) -> None:
@@ -105,7 +105,7 @@ def _full(case: Case) -> None:
     kind = case.one_of(["save", "fit", *SUFFIXES])
     target = case.place / ("m" if kind in ("save", "fit") else f"a{kind}")
     old, new = bases.matrices()
-    tasks = {"save": lambda: bases.model("reals").save(target), "fit": lambda: _model("counts", target, 4) and None}
+    tasks = {"save": lambda: bases.model("reals").save(target), "fit": lambda: fitted("counts", target, 4) and None}
     if kind == "save":
         bases.saved("counts", target)
     elif kind in SUFFIXES and case.chance(0.7):

@@ -16,7 +16,7 @@ from . import bases
 from .case import Case
 from .children import Child
 from .files import SUFFIXES
-from .kills import _model
+from .kills import fitted
 from .oracle import check, dense, equal, granted
 
 TIMES = 8
@@ -72,10 +72,10 @@ def _fits(case: Case) -> None:
     case.note(f"{name}, {updates} updates")
 
     def task() -> Any:
-        return bases.draw(_model(name, directory, updates)).tolist()
+        return bases.draw(fitted(name, directory, updates)).tolist()
 
     ends = _both(task, task, "two fits")
-    right = bases.draw(_model(name, None, updates)).tolist()
+    right = bases.draw(fitted(name, None, updates)).tolist()
     check(any(word == "done" for word, _ in ends), "refused", "two fits", ends)
     check(all(rows == right for word, rows in ends if word == "done"), "wrong result", "two fits: other weights", ends)
 
