@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test bench clean
+.PHONY: demo test fuzz bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/countjump demo --out demo-out
@@ -14,6 +14,13 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# Hostile cases: how many, by which seed, and some of the families (all, if none is named).
+CASES ?= 5000
+SEED ?= 1
+FAMILIES ?=
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python -m tests.fuzz $(FAMILIES) --cases $(CASES) --seed $(SEED)
 
 bench: $(VENV)/.installed
 	@for script in $(wildcard benchmarks/*.py); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
