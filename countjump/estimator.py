@@ -458,8 +458,9 @@ class Estimator(Fitted, ABC):
         persistence.write(path, {"class": type(self).__name__, "params": params, "fitted": fitted}, arrays)
 
     def _params_to_save(self) -> dict[str, Any]:
-        """The parameters that a file can hold. A model is loaded on the device that is there."""
-        return {name: value for name, value in self.get_params().items() if name not in ("random_state", "device")}
+        """The parameters that a file can hold."""
+        params = {name: value for name, value in self.get_params().items() if name != "random_state"}
+        return params | {"device": str(self.device)}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -485,6 +486,11 @@ class Estimator(Fitted, ABC):
     def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any]) -> Self:
         params = {name: persistence.decode(value) for name, value in described["params"].items()}
         model = cls(**(params | given))
+        try:
+            device = model._device()
+        except ValueError:  # it was fitted on a device that is not here
+            model.device = "auto"
+            device = model._device()
         fitted = described["fitted"]
         if fitted["sparse"] not in ("", "array", "matrix") or np.dtype(fitted["dtype"]).kind not in "buif":
             raise ValueError(f"rows of kind {fitted['sparse']!r} and dtype {fitted['dtype']!r} are not written here")
@@ -496,7 +502,7 @@ class Estimator(Fitted, ABC):
         scaling = fitted["scaling"]
         if scaling is not None:
             scaling = Scaling(arrays["scaling"], **scaling)
-        model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), model._device(), scaling)
+        model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling)
         if model.denoiser_ is not None:
             learned = {
                 k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")

@@ -137,7 +137,7 @@ def test_of_two_fits_with_one_checkpoint_directory_the_second_is_told(tmp_path):
         lambda d: d["fitted"].update(sparse="dense"),
         lambda d: d["fitted"].update(history=[{"loss": "x"}]),
         lambda d: d["fitted"].update(feature_names=["a"]),
-        lambda d: d["params"].update(device="cuda:99"),
+        lambda d: d["params"].update(device=5),
         lambda d: d["params"].update(unknown=1),
         lambda d: d.update(weights="../weights-" + "0" * 32 + ".safetensors"),
         lambda d: d.update(weights=None),
@@ -176,8 +176,10 @@ def test_a_huge_description_is_not_read(model, tmp_path):
         JumpModel.load(tmp_path)
 
 
-def test_a_model_is_loaded_on_the_device_that_is_there(model, tmp_path):
+def test_a_model_fitted_on_a_device_that_is_not_here_is_loaded_on_another(model, tmp_path):
     JumpModel(**model.get_params() | {"device": "cpu"}).fit(np.ones((5, 2))).save(tmp_path)
+    assert JumpModel.load(tmp_path).device == "cpu"
+    rewrite(tmp_path, lambda d: d["params"].update(device="cuda:99"))
     assert JumpModel.load(tmp_path).device == "auto"
 
 
