@@ -38,7 +38,7 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
 
     Where ``path`` is a symbolic link, what it points to is replaced.
     """
-    path = Path(os.path.realpath(path))
+    path = Path(os.path.realpath(plain_path(path)))
     _check_kind(path, directory=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(path.parent, TEMPORARY)
@@ -51,8 +51,10 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
         if path.exists():
             beside.chmod(stat.S_IMODE(path.stat().st_mode))
         os.replace(beside, path)
-    except BaseException:
+    except BaseException as error:
         beside.unlink(missing_ok=True)
+        if isinstance(error, OSError):  # some do not say where
+            raise OSError(f"{path} could not be written ({error}): make room, or choose another place") from error
         raise
     if os.name == "posix":  # elsewhere a directory cannot be opened
         descriptor = os.open(path.parent, os.O_RDONLY)
@@ -63,9 +65,16 @@ def replacing(path: str | Path) -> Iterator[BinaryIO]:
             os.close(descriptor)
 
 
+def plain_path(path: str | Path) -> Path:
+    """A path that an operating system can have."""
+    if "\0" in str(path):
+        raise ValueError(f"{str(path)!r} holds a null character: choose another name")
+    return Path(path)
+
+
 def check_writable(path: str | Path, directory: bool = False) -> None:
     """Raise where no file (or no directory) can be written at ``path``: before the work and not after it."""
-    whole = Path(os.path.realpath(path))
+    whole = Path(os.path.realpath(plain_path(path)))
     _check_kind(whole, directory)
     place = whole if directory else whole.parent
     there = next(each for each in (place, *place.parents) if each.exists())

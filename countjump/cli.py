@@ -79,13 +79,18 @@ def fit(arguments: argparse.Namespace) -> str | None:
     given = {name: value for name, value in vars(arguments).items() if name in PARAMETERS}
     given |= {"domain": _domain(arguments.domain, arguments.bound), "lam": arguments.lam}
     check_writable(arguments.out, directory=True)
+    model = countjump.JumpModel(random_state=arguments.seed, progress=not arguments.quiet, **given)
+    try:
+        model.check_params()
+    except (ValueError, TypeError) as error:
+        raise UsageError(str(error)) from error
     import numpy as np
 
     from countjump.data import read_matrix, read_names
 
     X = read_matrix(arguments.data, arguments.key)
     names = read_names(arguments.data)
-    model = countjump.JumpModel(random_state=arguments.seed, progress=not arguments.quiet, **given).fit(X)
+    model.fit(X)
     if names is not None:
         model.feature_names_in_ = np.array(names, dtype=object)
     model.save(arguments.out)

@@ -58,8 +58,11 @@ MOST_STEPS = 10**6
 OPEN_ARRAYS = ("bounds", "constants")
 """Arrays of a saved model that may hold infinity (no bound) or NaN (no constant)."""
 
-WHOLE_PARAMETERS = {"max_updates", "batch_size", "checkpoint_every", "components", "states", "width"}
-"""Parameters that are None or a whole number above zero."""
+WHOLE_PARAMETERS = {
+    **{"max_updates": None, "batch_size": None, "checkpoint_every": None, "states": None},
+    **{"components": 256, "width": 2**14},
+}
+"""Parameters that are None or a whole number above zero, and the largest that memory is good for."""
 
 SCORE_ROWS, SCORE_ENTRIES = 1024, 2**24
 """Draws that are scored together, and entries of their rows times steps, at most, but for a single row."""
@@ -172,6 +175,7 @@ class Estimator(Fitted, ABC):
         device = self._device()
         params = self._checked_params()
         identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
+        matrix = without_float16(matrix)
         scaling = self._find_scaling(matrix)
         if scaling is not None:
             matrix, _ = scaling.counts(matrix)
@@ -213,19 +217,24 @@ class Estimator(Fitted, ABC):
             device = torch.device(self.device)
             torch.zeros(1, device=device).item()
         except (RuntimeError, AssertionError, NotImplementedError) as error:
-            why = str(error).partition("\n")[0]
             raise ValueError(
-                f"device={str(self.device)!r} cannot be used ({why}): use 'auto', 'cpu' or 'cuda'"
+                f"device={str(self.device)!r} is unknown or not there: use 'auto', 'cpu' or 'cuda'"
             ) from error
         return device
+
+    def check_params(self) -> None:
+        """Raise where a parameter is wrong whatever the data may be."""
+        self._device()
+        self._checked_params()
+        as_seed(self.random_state)
 
     def _checked_params(self) -> dict[str, Any]:
         """The parameters as plain values, numpy's numbers as Python's; a wrong one is an error."""
         params = {name: plain(value) for name, value in self.get_params().items()}
         one_of("lr_schedule", params["lr_schedule"], ("cosine", "constant"))
-        for name in WHOLE_PARAMETERS & params.keys():
+        for name in WHOLE_PARAMETERS.keys() & params.keys():
             if params[name] is not None:
-                params[name] = whole(name, params[name], 1)
+                params[name] = whole(name, params[name], 1, WHOLE_PARAMETERS[name])
         for name in ("validation_fraction", "ema", "learning_rate"):
             value = params[name]
             if name == "learning_rate" and value is None:
@@ -391,7 +400,7 @@ class Estimator(Fitted, ABC):
         if draws is None:
             draws = int(np.clip(SCORE_EVALUATIONS / self._possible_rows(), 1, 1024))
         steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1)
-        matrix = self._read(X)
+        matrix = without_float16(self._read(X))
         validation().validate_data(self, X, reset=False, skip_check_array=True)
         mass = np.zeros(matrix.shape[0])
         if self.scaling_ is not None:
@@ -561,6 +570,11 @@ def stream_key(seed: int, name: bytes, draw: int) -> int:
     return int.from_bytes(hashlib.blake2b(words, digest_size=16).digest(), "little")
 
 
+def without_float16(matrix: domains.Matrix) -> domains.Matrix:
+    """The same numbers: sums of float16 end at 65,504, and scipy does not know it."""
+    return matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix
+
+
 def plain(value: Any) -> Any:
     """A number of numpy as one of Python; anything else as it is."""
     return value.item() if isinstance(value, np.generic) else value
@@ -600,4 +614,7 @@ def as_seed(random_state: Any) -> int:
         return int(random_state.integers(2**31))
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
-    return int(validation().check_random_state(random_state).randint(2**31 - 1))
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31 - 1))
+    kinds = "None, a whole number, a RandomState or a Generator"
+    raise ValueError(f"random_state={random_state!r} cannot be used as a seed: use {kinds}")

@@ -163,6 +163,8 @@ class JumpModel(Estimator):
             own = {k.removeprefix(f"{i}/array/"): v for k, v in arrays.items() if k.startswith(f"{i}/array/")}
             options = {k: persistence.decode(v) for k, v in part["options"].items()}
             parts.append(Part(part["kind"], arrays[f"{i}/columns"], options, own))
+        if not (isinstance(plain["domain"], Domain) and isinstance(plain["schedule"], Schedule)):
+            raise ValueError(f"{plain['domain']!r} is no domain, or {plain['schedule']!r} no schedule")
         for name, value in itertools.chain(plain.items(), *(part.options.items() for part in parts)):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")

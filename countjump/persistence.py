@@ -23,7 +23,7 @@ from safetensors.numpy import save as save_tensors
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from countjump._version import __version__
-from countjump.atomic import locked, write_atomically
+from countjump.atomic import check_writable, locked, plain_path, write_atomically
 from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
 
@@ -85,9 +85,8 @@ def decode(value: Any) -> Any:
 
 def write(path: str | Path, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a model directory; one that is there already is replaced, atomically. Other files there are left alone."""
-    directory = Path(path)
-    if directory.exists() and not directory.is_dir():
-        raise ValueError(f"{directory} is a file: choose a directory for the model")
+    directory = plain_path(path)
+    check_writable(directory, directory=True)
     content = save_tensors({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     name = f"weights-{_digest(content)}.safetensors"
     header = {"format": FORMAT, "version": VERSION, "countjump": __version__, "weights": name, "bytes": len(content)}
@@ -112,7 +111,7 @@ def _named_weights(directory: Path) -> str | None:
 
 def read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a model directory, or say what is wrong with it. One that is being replaced is read again."""
-    directory = Path(path)
+    directory = plain_path(path)
     if not directory.exists():
         raise FileNotFoundError(f"no model at {directory}: give the directory that save() wrote")
     if not (directory / FILE).is_file():

@@ -14,6 +14,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from countjump.data.rows import as_matrix
+
 NAMES = ("20news-bow", "20news-tfidf", "nips-bow", "nips-tfidf", "pbmc")
 FILES = {
     "20news": ("20news_bow.npz", "20news_vocab.txt", "20news_labels.npz"),
@@ -141,7 +143,7 @@ def _read(files: list[Path]) -> Wide:
 
 
 def _parse(matrix: Path, names: Path, labels: Path | None = None) -> Wide:
-    counts = sp.csr_matrix(sp.load_npz(matrix))
+    counts = as_matrix(sp.load_npz(matrix))
     if names.suffix == ".npz":
         with np.load(names) as cells:
             types, places = np.unique(cells["celltype"], return_inverse=True)

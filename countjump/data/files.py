@@ -29,7 +29,7 @@ from typing import IO, Any, BinaryIO
 import numpy as np
 import scipy.sparse as sp
 
-from countjump.atomic import TEMPORARY, check_writable, remove_leftovers, replacing, write_atomically
+from countjump.atomic import TEMPORARY, check_writable, plain_path, remove_leftovers, replacing, write_atomically
 from countjump.data.rows import INDEX_ARRAYS, MOST, Matrix, Rows, as_matrix, csr_of_arrays, memory
 
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
@@ -51,10 +51,10 @@ NUMBER = "a number such as 12 or 0.5 (not 1_000), of at most 2^53"
 
 def read_matrix(path: str | Path, key: str | None = None) -> Matrix:
     """The matrix in a file; ``key`` names the array where an ``.npz`` holds several."""
-    path = Path(path)
+    path = plain_path(path)
     suffix = check_suffix(path)
     if not path.exists():
-        raise FileNotFoundError(f"no file at {path}")
+        raise FileNotFoundError(f"there is no file at {path}: check the name and the directory")
     if path.is_file() == (suffix == ".csr"):
         kind = "a file, and a .csr is a directory" if path.is_file() else "a directory, and only a .csr is one"
         raise ValueError(f"{path} is {kind}: give what write_matrix wrote")
@@ -210,11 +210,11 @@ def _read_npz(path: Path, file: BinaryIO, key: str | None) -> Matrix:
             arrays = {name: _numbers(path, load(name)) for name in ("data", *INDEX_ARRAYS[kind])}
             return csr_of_arrays(kind, load("shape").tolist(), arrays)
         if not members:
-            raise ValueError(f"{path} holds no array")
+            raise ValueError(f"{path} holds no array: write one with numpy.savez")
         if key is None and len(members) > 1:
-            raise ValueError(f"{path} holds several arrays ({', '.join(members)}): choose one by its key")
+            raise ValueError(f"{path} holds several arrays ({', '.join(map(repr, members))}): choose one by its key")
         if key is not None and key not in members:
-            raise ValueError(f"{path} holds no array {key!r}, only {', '.join(members)}")
+            raise ValueError(f"{path} holds no array {key!r}: use one of {', '.join(map(repr, members))}")
         return _numbers(path, load(key or next(iter(members))))
 
 
@@ -276,7 +276,7 @@ def _lines(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
     try:
         text = io.StringIO(path.read_bytes().decode("utf-8-sig"), newline="")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not text in UTF-8 ({error})") from error
+        raise ValueError(f"{path} is not text in UTF-8 ({error}): save it as UTF-8") from error
     reader = csv.reader(text, delimiter=separator, strict=True)
     empty: list[int] = []
     try:
@@ -288,7 +288,9 @@ def _lines(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
             empty.clear()
             yield reader.line_num, cells
     except csv.Error as error:
-        raise ValueError(f"line {reader.line_num} of {path} has quotes that do not match ({error})") from error
+        raise ValueError(
+            f"line {reader.line_num} of {path} has quotes that do not match ({error}): close them"
+        ) from error
 
 
 def _header(path: Path, lines: Iterator[tuple[int, list[str]]]) -> list[str]:
@@ -310,7 +312,9 @@ def _read_text(path: Path, separator: str) -> np.ndarray:
     numbers = array("d")
     for number, cells in lines:
         if cells and len(cells) != len(names):
-            raise ValueError(f"line {number} of {path} has {len(cells)} values for {len(names)} columns")
+            raise ValueError(
+                f"line {number} of {path} has {len(cells)} values for {len(names)} columns: give one for each"
+            )
         try:
             numbers.extend(_row(cells or [""]))
         except ValueError:
@@ -319,7 +323,7 @@ def _read_text(path: Path, separator: str) -> np.ndarray:
             found = f"holds {cell!r}" if cell.strip() else "is empty"
             raise ValueError(f"line {number} of {path}, column {column!r}, {found}, and needs {NUMBER}") from None
     if not numbers:
-        raise ValueError(f"{path} holds a line of column names and no rows")
+        raise ValueError(f"{path} holds a line of column names and no rows: give some")
     values = np.frombuffer(numbers).reshape(-1, len(names))
     whole = np.isfinite(values).all() and (values == np.floor(values)).all() and np.abs(values).max() <= MOST
     return values.astype(np.int64) if whole else values.copy()

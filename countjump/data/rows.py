@@ -44,12 +44,16 @@ def as_matrix(X: Any) -> Matrix:
     """
     if all(hasattr(X, name) for name in ("X", "obs", "var")) and not hasattr(X, "columns"):
         raise TypeError(f"X is a {type(X).__name__}, not a matrix: pass adata.X, or one of adata.layers")
+    names = getattr(X, "columns", None)
+    if names is not None and len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise ValueError(f"X has several columns of the name {twice!r}: give each a name of its own")
     if getattr(X, "ndim", 0) == 2 and hasattr(X, "sparse"):  # a DataFrame whose columns are all sparse
         X = X.sparse.to_coo()
     sparse = sp.issparse(X)
     matrix = X if sparse else _as_array(X)
     if matrix.dtype == object and not sparse:
-        matrix = _objects_to_numbers(matrix, getattr(X, "columns", None))
+        matrix = _objects_to_numbers(matrix, names)
     if matrix.dtype.kind == "c":
         raise ValueError("Complex data not supported: X has a complex dtype")
     if matrix.dtype.kind not in "buif":

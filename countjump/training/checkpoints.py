@@ -83,7 +83,7 @@ class Checkpoint:
                 if described.pop("digest", None) != _digest(described, tensors):
                     raise CheckpointError(f"the checkpoint {self.path} is damaged (its digest differs): {advice}")
                 return json.loads(described["progress"]), tensors
-        except (SafetensorError, KeyError, ValueError, RuntimeError) as error:
+        except (SafetensorError, KeyError, OSError, ValueError, RuntimeError) as error:
             if isinstance(error, CheckpointError):
                 raise
             raise CheckpointError(f"the checkpoint {self.path} is damaged ({error}): {advice}") from error

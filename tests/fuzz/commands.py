@@ -20,7 +20,7 @@ from countjump.data import read_matrix, write_matrix
 
 from . import bases
 from .case import Case, mutate
-from .files import SUFFIXES, plant
+from .files import SUFFIXES, files_of, plant
 from .inputs import MATRICES
 from .oracle import check, check_files, objection_to, tree
 
@@ -112,7 +112,7 @@ def _data(case: Case) -> None:
     elif kind != "gone":
         write_matrix(path, X)
     if kind == "mutated":
-        target = path if path.is_file() else path / "data.npy"
+        target = path if path.is_file() else files_of(path)[1]
         target.write_bytes(mutate(case, target.read_bytes())[: case.one_of([10, 10**9])])
     code, _, err = run("fit", path, "--out", case.place / "m", "--quiet", *QUICK)
     if kind in ("negative", "nan") or (kind == "text" and path.suffix != ".csr"):
