@@ -241,10 +241,11 @@ class Estimator(Fitted, ABC):
                 continue
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise TypeError(f"{name} must be a number, got {value!r}")
-            if name == "learning_rate" and not 0 < value < np.inf:
+            if name == "learning_rate" and not 0 < value < 1e300:
                 raise ValueError(f"learning_rate must be positive and finite, got {value}")
             if name != "learning_rate" and not 0 <= value < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {value}")
+            params[name] = float(value)
         directory = params["checkpoint_dir"]
         if directory is not None and not isinstance(directory, str | Path):
             raise TypeError(f"checkpoint_dir must be a path or None, got {directory!r}")
@@ -458,7 +459,7 @@ class Estimator(Fitted, ABC):
             "sparse": self.sparse_,
             "seed": self.seed_,
             "block_rows": self.block_rows_,
-            "history": self.history_,
+            "history": [{k: persistence.encode(v) for k, v in record.items()} for record in self.history_],
             "feature_names": getattr(self, "feature_names_in_", np.array([])).tolist(),
         }
         params = {name: persistence.encode(value) for name, value in self._params_to_save().items()}

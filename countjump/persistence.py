@@ -63,8 +63,8 @@ def encode(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
-    if isinstance(value, float) and math.isinf(value):
-        return "inf"
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if value is None or isinstance(value, str | int | float | bool):
         return value
     raise TypeError(f"cannot write {value!r} to a model file: register its class in countjump.persistence.OBJECTS")

@@ -360,7 +360,7 @@ def test_settings_that_do_not_fit_the_data(counts, tmp_path, capsys):
     np.save(tmp_path / "data.npy", counts)
     words = ["fit", tmp_path / "data.npy", "--out", tmp_path / "model", *QUICK]
     assert "above the bound 1" in mistake(capsys, *words, "--domain", "count", "--bound", "1")
-    assert "device='abacus' is unknown" in mistake(capsys, *words, "--device", "abacus")
+    assert "device='abacus' is unknown" in mistake(capsys, *words, "--device", "abacus", code=2)
     assert not (tmp_path / "model").exists()
 
 

@@ -91,6 +91,8 @@ def write_matrix(path: str | Path, X: Matrix, names: list[str] | None = None) ->
     check_target(path)
     suffix = check_suffix(path)
     X = as_matrix(X)
+    if names is not None and len(names) != X.shape[1]:
+        raise ValueError(f"{len(names)} names for the {X.shape[1]} columns of {path}: give one for each")
     if suffix == ".csr":
         _write_csr(path, sp.csr_matrix(Rows(X).matrix))
         return

@@ -91,9 +91,9 @@ def _edited(case: Case) -> None:
         delete = case.chance(0.15)
     case.note(f"{name}: {'.'.join(map(str, path))} {'deleted' if delete else ascii(value)[:60]}")
     _put(described, tuple(path), value, delete)
-    own = {key: described[key] for key in OWN if key in described}
-    if not case.chance(0.6) or path[0] not in OWN or attempt(lambda: persistence.write(directory, own, arrays))[1]:
-        (directory / persistence.FILE).write_text(json.dumps(described))
+    if case.chance(0.8):
+        described["digest"] = persistence._digest_of(described)
+    (directory / persistence.FILE).write_text(json.dumps(described))
     _load(name, directory)
 
 
