@@ -81,7 +81,7 @@ def _edited(case: Case) -> None:
     """Values replaced in the JSON file, half of them by one who knows how such files are written."""
     name = case.one_of(bases.NAMES)
     directory = bases.saved(name, case.place / "m")
-    described, arrays = persistence.read(directory)
+    described, _ = persistence.read(directory)
     described = json.loads(json.dumps(described))
     if case.chance(0.3):
         *path, value = case.one_of([place for place in PLACES if name != "baseline" or "plan" not in place])
