@@ -99,8 +99,12 @@ def fit(arguments: argparse.Namespace) -> str | None:
 
 def sample(arguments: argparse.Namespace) -> str | None:
     """Draw rows from a saved model and write them to a file."""
-    from countjump.data import check_target, write_matrix
+    from countjump.data import check_suffix, check_target, write_matrix
 
+    try:
+        check_suffix(arguments.out)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
     check_target(arguments.out)
     model = load(arguments.model)
     model.progress = not arguments.quiet

@@ -232,6 +232,8 @@ class Estimator(Fitted, ABC):
         """The parameters as plain values, numpy's numbers as Python's; a wrong one is an error."""
         params = {name: plain(value) for name, value in self.get_params().items()}
         one_of("lr_schedule", params["lr_schedule"], ("cosine", "constant"))
+        if not isinstance(params["progress"], bool):
+            raise TypeError(f"progress must be True or False, got {params['progress']!r}")
         for name in WHOLE_PARAMETERS.keys() & params.keys():
             if params[name] is not None:
                 params[name] = whole(name, params[name], 1, WHOLE_PARAMETERS[name])
@@ -374,7 +376,8 @@ class Estimator(Fitted, ABC):
         values = finished.data if self.sparse_ else finished
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
-            values = np.clip(np.rint(values), limits.min, limits.max)
+            most = float(limits.max)  # which float64 may round up
+            values = np.clip(np.rint(values), limits.min, most if most <= limits.max else np.nextafter(most, 0))
         elif self.dtype_.kind == "f":
             values = np.minimum(values, np.finfo(self.dtype_).max)
         if not self.sparse_:
@@ -486,11 +489,14 @@ class Estimator(Fitted, ABC):
             )
         try:
             with persistence.SizedBy(arrays):
-                return cls._revive(described, arrays, given)
+                model = cls._revive(described, arrays, given)
+            model._draw(0, range(1), 2)  # what does not fit together is noticed now
         except persistence.OwnNetworkError:
             raise
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            raise persistence.ModelFileError(f"{path} is damaged ({error!r}): save the model again") from error
+            why = repr(error)[:300]
+            raise persistence.ModelFileError(f"{path} is damaged ({why}): save the model again") from error
+        return model
 
     @classmethod
     def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any]) -> Self:

@@ -172,7 +172,7 @@ def test_a_key_chooses_among_arrays(counts, tmp_path, capsys):
     data = tmp_path / "data.npz"
     np.savez(data, first=counts[:, :1], second=counts)
     assert "several arrays ('first', 'second')" in mistake(capsys, "fit", data, "--out", tmp_path / "model", *QUICK)
-    assert "no array 'third', only first, second" in mistake(
+    assert "no array 'third': use one of 'first', 'second'" in mistake(
         capsys, "fit", data, "--key", "third", "--out", tmp_path / "model", *QUICK
     )
     assert run(capsys, "fit", data, "--key", "second", "--out", tmp_path / "model", *QUICK)[0] == 0
@@ -384,7 +384,7 @@ def test_models_that_are_none(model, tmp_path, capsys):
 
 def test_samples_that_cannot_be(model, tmp_path, capsys):
     out = tmp_path / "rows.npz"
-    assert "ends in '.txt'" in mistake(capsys, "sample", model, "--rows", 1, "--out", tmp_path / "rows.txt")
+    assert "ends in '.txt'" in mistake(capsys, "sample", model, "--rows", 1, "--out", tmp_path / "rows.txt", code=2)
     assert "--rows must be at least 0" in mistake(capsys, "sample", model, "--rows", -1, "--out", out, code=2)
     assert "--steps must be at least 1" in mistake(
         capsys, "sample", model, "--rows", 1, "--steps", 0, "--out", out, code=2
