@@ -216,7 +216,7 @@ class Estimator(Fitted, ABC):
         try:
             device = torch.device(self.device)
             torch.zeros(1, device=device).item()
-        except (RuntimeError, AssertionError, NotImplementedError) as error:
+        except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
             raise ValueError(
                 f"device={str(self.device)!r} is unknown or not there: use 'auto', 'cpu' or 'cuda'"
             ) from error

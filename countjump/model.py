@@ -185,7 +185,7 @@ class JumpModel(Estimator):
 
     def _possible_rows(self) -> float:
         if self.plan_.domain.name == "one-hot":
-            return self.block_.varying
+            return max(self.block_.varying, 1)
         if not self.plan_.domain.whole:
             return math.inf
         bounds = self.plan_.domain.bounds(self.block_.columns)[self.plan_.parts[-1].columns]

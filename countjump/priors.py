@@ -11,6 +11,7 @@ ROUNDS = 300
 
 SPARE, PASSES = 10, 5  # of the search for directions: more than are asked for, and passes over the rows
 OFTEN = 30  # rows in which a column is not zero, from which on it counts fully
+SMALLEST = 1e-150  # a mean of a Gamma, of which the square is still a number
 _STEEPEST = 2.0  # the largest change of a column's logarithm along a direction
 
 
@@ -26,6 +27,7 @@ def gamma_mixture(value: np.ndarray, components: int, counts: bool = False) -> n
     >>> gamma_mixture(np.random.default_rng(0).poisson(x), 1, counts=True).ravel().round(1)
     array([1. , 3. , 6.1])
     """
+    value = value if counts else np.maximum(value, SMALLEST)
     x, log_x, count = _binned(value, counts)
     low, high = np.log(max(np.quantile(value, 0.02), 0.5 if counts else 0)), np.log(value.max())
     weights, shapes = np.full(components, 1 / components), np.ones(components)
@@ -65,6 +67,29 @@ def _binned(value: np.ndarray, counts: bool) -> tuple[np.ndarray, np.ndarray, np
     filled = count > 0
     x, log_x = (np.bincount(place, each, minlength=BINS)[filled] / count[filled] for each in (value, log_value))
     return x, log_x, count[filled]
+
+
+def balancing_weights(features: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Weights (N,) of mean one for rows, so that their ``features`` (N, F) have the ``target`` (F,) for their weighted mean.
+
+    Of all such weights those nearest to even ones, in relative entropy (Deville and Särndal, 1992): exp(λ · feature). Where rows
+    are few, λ is held back.
+
+    >>> balancing_weights(np.array([[0.0], [1.0]] * 50), np.array([0.6]))[:2].round(2)
+    array([0.8, 1.2])
+    """
+    centred = features - target
+    strength, held_back = np.zeros(len(target)), np.diag(features.var(axis=0) + 1e-12) / len(features)
+    for _ in range(ROUNDS):
+        weight = np.exp(centred @ strength - np.max(centred @ strength))
+        weight /= weight.sum()
+        slope = weight @ centred + held_back @ strength
+        curve = (weight * centred.T) @ centred - np.outer(weight @ centred, weight @ centred) + held_back
+        step = np.linalg.solve(curve, slope)
+        strength = strength - step * min(1.0, 1 / max(np.abs(centred @ step).max(), 1e-300))
+        if np.abs(step).max() < 1e-9:
+            break
+    return weight * len(features)
 
 
 def directions(x: sp.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -856,3 +856,80 @@ def test_a_crash_while_saving_leaves_the_old_model(tmp_path, monkeypatch):
     new.save(tmp_path / "m")
     np.testing.assert_array_equal(JumpModel.load(tmp_path / "m").sample(5, 2, 0), new.sample(5, 2, 0))
     assert len(list((tmp_path / "m").iterdir())) == 2
+
+
+# Numbers at the ends, and words for what cannot be.
+
+
+def fit_quickly(X, **params):
+    return JumpModel(**{"max_updates": 2, "width": 8, "random_state": 0, "progress": False} | params).fit(X)
+
+
+def test_values_too_small_for_counts_are_fitted_and_their_loss_is_said():
+    model = fit_quickly(np.array([[1e-200], [1.5], [2.5]]))
+    assert "33.3% of column 0's are lost" in model.choices_["lam"]
+    assert model.lam_[0] * 2.5 <= 2**53
+    assert np.isfinite(model.sample(20, steps=3, random_state=0)).all()
+
+
+@pytest.mark.parametrize("power", [60, 300, 3000])
+def test_p_values_are_fitted(power):
+    X = np.random.default_rng(0).random((50, 2)) ** power
+    assert np.isfinite(fit_quickly(X).sample(20, steps=3, random_state=0)).all()
+
+
+def test_a_simplex_of_which_constants_leave_nothing_is_reals():
+    X = np.array([[0.5, 0.5, 1e-9], [0.5, 0.5, 2e-9]])
+    assert fit_quickly(X).domain_.name == "non-negative"
+    with pytest.raises(ValueError, match="leave no share to the others: use domain='auto'"):
+        fit_quickly(X, domain="simplex")
+
+
+@pytest.mark.parametrize(
+    ("params", "error", "words"),
+    [
+        ({"device": None}, TypeError, "device must be a name, got None: use 'auto'"),
+        ({"device": "xpu"}, ValueError, "device='xpu' is unknown or not there: use"),
+        ({"device": "hpu"}, ValueError, "device='hpu' is unknown or not there: use"),
+        ({"device": "meta"}, ValueError, "device='meta' is unknown or not there: use"),
+        ({"checkpoint_dir": 2}, TypeError, "checkpoint_dir must be a path or None, got 2"),
+        ({"domain": Count}, TypeError, r"got <class .*>: write Count\(\)"),
+        ({"random_state": 2**64}, ValueError, "random_state must be at most 18446744073709551615"),
+        ({"random_state": "seed"}, ValueError, "random_state='seed' cannot be used as a seed: use"),
+        ({"width": 2**31}, ValueError, "width must be at most 16384"),
+        ({"components": 10**6}, ValueError, "components must be at most 256"),
+        ({"learning_rate": 10**400}, ValueError, "learning_rate must be positive and finite"),
+        ({"progress": 1j}, TypeError, "progress must be True or False"),
+    ],
+)
+def test_parameters_that_cannot_be(params, error, words):
+    with pytest.raises(error, match=words):
+        fit_quickly(np.ones((3, 2)), **params)
+
+
+def test_pictures_are_advised_to_become_rows():
+    with pytest.raises(ValueError, match=r"X\.reshape\(len\(X\), -1\)"):
+        fit_quickly(np.ones((3, 4, 4)))
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.int64, np.uint64, np.int8])
+def test_samples_stay_within_their_dtype(dtype):
+    model = fit_quickly(np.array([[1], [2], [100]], dtype=dtype))
+    top = np.finfo(dtype).max if np.dtype(dtype).kind == "f" else np.iinfo(dtype).max
+    drawn = model._finish(np.array([[1e300]]))
+    assert drawn.dtype == dtype
+    assert 0.99 * float(top) <= float(drawn[0, 0]) <= float(top)
+
+
+def test_wide_float16_rows_are_fitted():
+    X = (np.random.default_rng(0).random((30, 300)) * (np.random.default_rng(1).random((30, 300)) < 0.1)).astype(
+        np.float16
+    )
+    model = fit_quickly(X)
+    assert model.sample(5, steps=3, random_state=0).dtype == np.float16
+    assert np.isfinite(model.score_samples(X[:3], steps=3)).all()
+
+
+def test_a_constant_one_hot_row_has_a_score():
+    model = fit_quickly(np.array([[1, 0]] * 4), domain="one-hot")
+    assert np.isfinite(model.score_samples([[1, 0]])).all()

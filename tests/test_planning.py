@@ -88,6 +88,13 @@ def test_units_of_proportions():
     assert [plan.parts[-1].options["decoding"] for plan in (bounded, simplex)] == ["draw", "draw"]
 
 
+def test_a_share_that_rounds_to_one_does_not_hide_an_inner_zero():
+    shares = np.array([[1e-140, 1.0, 1e-40], [1e-100, 1e-45, 1.0], [0.5, 0.0, 0.5]] * 4)
+    model = JumpModel(max_updates=2, width=8, random_state=0, progress=False).fit(shares)
+    with pytest.raises(ValueError, match="exact zeros have no density"):
+        model.score_samples(shares)
+
+
 def test_simplex_rows_with_inner_zeros_have_no_density_and_are_decoded_as_shares():
     X = np.random.default_rng(0).dirichlet(np.ones(4), size=300)
     X[::3, 1] = 0

@@ -177,7 +177,7 @@ def _write_csr(path: Path, X: sp.csr_matrix) -> None:
     try:
         for part, name in names.items():
             with replacing(path / name) as file:
-                np.save(file, np.asarray(getattr(X, part)), allow_pickle=False)
+                np.lib.format.write_array(file, np.asarray(getattr(X, part)), allow_pickle=False)
         described = CSR_FORMAT | names | {"shape": [int(length) for length in X.shape]}
         write_atomically(path / CSR_FILE, (json.dumps(described, indent=1) + "\n").encode())
     finally:  # whether or not it came to the last line

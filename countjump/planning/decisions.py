@@ -99,10 +99,10 @@ def choose_belief(
     return belief
 
 
-def has_inner_zeros(columns: Columns) -> bool:
+def has_inner_zeros(rows: Rows) -> bool:
     """Whether simplex rows have zeros other than those of a whole that lies on one part."""
-    at_vertex = np.where(columns.largest == 1, columns.full_share, 0).sum()
-    return bool(columns.zero_share.sum() > at_vertex * (len(columns.mean) - 1) + 1e-12)
+    filled = rows.filled()
+    return bool(((filled > 1) & (filled < rows.columns)).any())
 
 
 def choose_lam(

@@ -123,7 +123,7 @@ def plan_units(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     options = {
         "domain": decided.domain,
         "components": 0 if one_hot else decided.components,
-        "has_law": not (isinstance(decided.domain, Simplex) and has_inner_zeros(stats)),
+        "has_law": not (isinstance(decided.domain, Simplex) and has_inner_zeros(rows)),
         "decoding": decided.decoding,
         "remainder": decided.remainder,
         "escape": decided.escape,

@@ -79,7 +79,7 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
     some = rows.select(varying).scaled(1 / remainder)
     stats = some.statistics()
     units = process == "binomial" and isinstance(mine, Simplex)
-    has_law = not (units and decisions.has_inner_zeros(stats))
+    has_law = not (units and decisions.has_inner_zeros(some))
     objective = decisions.choose_objective(asked["objective"], belief)
     decoding = decisions.choose_decoding(asked["decode"], belief, mine, has_law)
     sets = belief == "composition" and isinstance(mine, NonNegative)

@@ -32,7 +32,8 @@ def case(case: Case) -> None:
 
 
 def _facts(model: Any) -> str:
-    return repr((model.get_params(), getattr(model, "choices_", None), model.history_, model.seed_, model.dtype_))
+    choices = sorted(getattr(model, "choices_", {}).items())
+    return repr((model.get_params(), choices, model.history_, model.seed_, model.dtype_))
 
 
 def _load(name: str, path: Path) -> Any:
