@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -45,6 +47,20 @@ PARAMETERS: dict[str, tuple[str | tuple[str, ...], str]] = {
 """Parameters of JumpModel that are options of ``fit`` as they are; what is not given keeps the model's default."""
 
 
+def import_torch() -> None:
+    """Import it; Ctrl-C waits meanwhile, as it would crash the start of torch."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: pressed.append(number))
+    try:
+        import torch  # noqa: F401
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
 class UsageError(Exception):
     """A mistake in what was asked, and not in data, files or models."""
 
@@ -79,6 +95,7 @@ def fit(arguments: argparse.Namespace) -> str | None:
     given = {name: value for name, value in vars(arguments).items() if name in PARAMETERS}
     given |= {"domain": _domain(arguments.domain, arguments.bound), "lam": arguments.lam}
     check_writable(arguments.out, directory=True)
+    import_torch()
     model = countjump.JumpModel(random_state=arguments.seed, progress=not arguments.quiet, **given)
     try:
         model.check_params()
@@ -129,6 +146,7 @@ def info(arguments: argparse.Namespace) -> str:
 def run_demo(arguments: argparse.Namespace) -> str:
     """Fit the bundled digits and write a page about it."""
     check_writable(arguments.out, directory=True)
+    import_torch()
     from countjump import demo
 
     return str(demo.make(arguments.out, arguments.updates, arguments.seed, progress=not arguments.quiet))
@@ -140,6 +158,7 @@ def reproduce(arguments: argparse.Namespace) -> str:
     overrides = {name: value for name, value in overrides.items() if value is not None}
     out = Path(arguments.out)
     check_writable(out, directory=True)
+    import_torch()
     from countjump import experiments
     from countjump.experiments import runner
 
@@ -161,6 +180,7 @@ def reproduce(arguments: argparse.Namespace) -> str:
 
 def load(path: str) -> Any:
     """The saved model, whichever of the public classes it is of."""
+    import_torch()
     from countjump import baselines, persistence
 
     name = persistence.read(path)[0].get("class")

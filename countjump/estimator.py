@@ -526,7 +526,9 @@ class Estimator(Fitted, ABC):
             model.denoiser_.load_state_dict(learned)
         columns, names = model.block_.columns, fitted["feature_names"]
         model.block_rows_ = whole("block_rows", fitted["block_rows"], 1, 2**22 // max(columns, 1) + 64)
-        model.history_ = [{str(k): float(v) for k, v in record.items()} for record in fitted["history"]]
+        model.history_ = [
+            {str(k): v if isinstance(v, int) else float(v) for k, v in record.items()} for record in fitted["history"]
+        ]
         model.n_features_in_ = columns
         if names:
             if len(names) != columns or not all(isinstance(name, str) for name in names):

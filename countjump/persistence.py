@@ -55,10 +55,8 @@ def encode(value: Any) -> Any:
     """A parameter as JSON: plain values, and domains and schedules by name."""
     if type(value).__name__ in OBJECTS:
         return {"type": type(value).__name__, **{k: encode(v) for k, v in dataclasses.asdict(value).items()}}
-    if isinstance(value, np.ndarray):
+    if hasattr(value, "tolist"):  # arrays, their numbers and tensors
         return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, tuple | list):
@@ -140,9 +138,10 @@ def _read_description(directory: Path) -> dict[str, Any]:
     if not isinstance(described, dict) or described.get("format") != FORMAT:
         raise ModelFileError(f"{file} is not a countjump model: give the directory that save() wrote")
     if described.get("version") != VERSION:
+        theirs = [repr(described.get(name))[:40] for name in ("version", "countjump")]
         raise ModelFileError(
-            f"{directory} is of model version {described.get('version')!r}, and this is version {VERSION} ({__version__}): "
-            f"load it with the countjump that saved it ({described.get('countjump')!r}), or fit and save it again"
+            f"{directory} is of model version {theirs[0]}, and this is version {VERSION} ({__version__}): "
+            f"load it with the countjump that saved it ({theirs[1]}), or fit and save it again"
         )
     if described.pop("digest", None) != _digest_of(described):
         raise ModelFileError(f"{file} is damaged (its digest differs): save the model again")

@@ -26,7 +26,7 @@ MOST_LOST = 0.0101  # the share of a column's non-zeros that may come out as zer
 
 def one_of(name: str, value: object, allowed: tuple[str, ...]) -> str:
     """``value``, if it is one of the allowed names."""
-    if value not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name}={value!r} is unknown: use one of {', '.join(map(repr, allowed))}")
     return str(value)
 
