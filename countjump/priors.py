@@ -69,29 +69,6 @@ def _binned(value: np.ndarray, counts: bool) -> tuple[np.ndarray, np.ndarray, np
     return x, log_x, count[filled]
 
 
-def balancing_weights(features: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Weights (N,) of mean one for rows, so that their ``features`` (N, F) have the ``target`` (F,) for their weighted mean.
-
-    Of all such weights those nearest to even ones, in relative entropy (Deville and Särndal, 1992): exp(λ · feature). Where rows
-    are few, λ is held back.
-
-    >>> balancing_weights(np.array([[0.0], [1.0]] * 50), np.array([0.6]))[:2].round(2)
-    array([0.8, 1.2])
-    """
-    centred = features - target
-    strength, held_back = np.zeros(len(target)), np.diag(features.var(axis=0) + 1e-12) / len(features)
-    for _ in range(ROUNDS):
-        weight = np.exp(centred @ strength - np.max(centred @ strength))
-        weight /= weight.sum()
-        slope = weight @ centred + held_back @ strength
-        curve = (weight * centred.T) @ centred - np.outer(weight @ centred, weight @ centred) + held_back
-        step = np.linalg.solve(curve, slope)
-        strength = strength - step * min(1.0, 1 / max(np.abs(centred @ step).max(), 1e-300))
-        if np.abs(step).max() < 1e-9:
-            break
-    return weight * len(features)
-
-
 def directions(x: sp.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The ``count`` directions, or fewer, in which sparse rows differ most: principal components of ln(1 + x), standardised.
 

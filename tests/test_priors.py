@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from countjump.priors import balancing_weights, directions
+from countjump.priors import directions
 
 
 def two_topics(rows: int = 600) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -73,20 +73,3 @@ def test_rows_that_are_alike_differ_in_fewer_directions(same):
     assert one.shape[1] <= rank
     assert (deviations > 0).all()
     assert np.abs(one).max(initial=0) < 100
-
-
-def test_balancing_weights_have_the_target_for_their_mean_and_are_even_where_nothing_is_asked():
-    rng = np.random.default_rng(0)
-    features = rng.normal(size=(400, 3))
-    target = features.mean(axis=0) + np.array([0.2, -0.1, 0.0])
-    weights = balancing_weights(features, target)
-    assert weights.min() > 0
-    assert weights.mean() == pytest.approx(1)
-    np.testing.assert_allclose((weights[:, None] * features).mean(axis=0), target, atol=0.003)  # held back by 1/400
-    np.testing.assert_allclose(balancing_weights(features, features.mean(axis=0)), 1)
-
-
-def test_balancing_weights_of_few_rows_and_a_target_out_of_reach_are_finite():
-    weights = balancing_weights(np.array([[0.0], [1.0], [1.0]]), np.array([5.0]))
-    assert np.isfinite(weights).all()
-    assert weights[1] > weights[0]

@@ -6,7 +6,6 @@ import itertools
 import math
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,11 +13,10 @@ from torch import Tensor, nn
 
 from countjump.blocks.base import Belief, Stage, Training, constants, soft_clip
 from countjump.blocks.counts import Counts
-from countjump.blocks.sparse import ORDINARY, PCA_ROWS, SparseBlock
+from countjump.blocks.sparse import ORDINARY, SparseBlock
 from countjump.domains import Count
 from countjump.laws import Binomial, Mixture
 from countjump.laws.sparse import COUNT_CLASSES, Shares, ThinnedRows, TotalComposition
-from countjump.priors import balancing_weights
 from countjump.sparse import ColumnSample, SparseRows
 
 SAMPLED = 1024  # columns on which the softmax is worked out in an update, about, beside those of the batch
@@ -29,7 +27,6 @@ TOTAL_WIDTH, BINOMIALS = 128, 4  # hidden units of the total network, and binomi
 TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000  # of an update; at most; draws of a validation at least
 CALIBRATION_ROWS, CALIBRATION_UPDATES = 128, 500  # of an update; at most
 CALIBRATION_UP_TO = 0.99  # the quantile of the totals beyond which rows are left out: they would decide alone
-BALANCED_ROWS = 20  # rows that are weighted, at least, so that they look like the others
 SEEN_BEFORE = 100.0  # units that are added to what is seen, so that an empty row has strengths too
 STRENGTH_UPDATES, STRENGTH_STEPS = 300, (10.0, 50.0)  # at most; steps of the chains whose single steps are scored
 
@@ -210,9 +207,7 @@ class SparseCounts(SparseBlock):
 
         def calibration_loss(index: np.ndarray, generator: torch.Generator) -> Tensor:
             belief, x, z, t = training.believe(index, generator)
-            return (
-                weight[torch.from_numpy(index)] * self.loss(belief, x, z, training.schedule.alpha(t), generator)
-            ).mean()
+            return self.loss(belief, x, z, training.schedule.alpha(t), generator).mean()
 
         def strength_loss(index: np.ndarray, generator: torch.Generator) -> Tensor:
             """−ln law of the units of one step given their number."""
@@ -222,14 +217,10 @@ class SparseCounts(SparseBlock):
             t_max = training.t_max or 1.0
             s = torch.where(t >= 1, t_max, (t - t_max / steps).clamp(min=0))
             step = ThinnedRows(x - z, training.schedule.reveal(s, t)).sample(generator)
-            per_row = belief.missing.log_composition(step) / self._divisor(z, training.schedule.alpha(t))
-            return -(weight[torch.from_numpy(index)] * per_row).mean()
+            return -(belief.missing.log_composition(step) / self._divisor(z, training.schedule.alpha(t))).mean()
 
         few = held_out if len(held_out) else rows
         few = few[totals[few] <= np.quantile(totals[few], CALIBRATION_UP_TO)]
-        weight = torch.ones(training.rows.count, dtype=torch.float32)
-        weight[torch.from_numpy(few)] = torch.from_numpy(self._balance(training.rows, totals, few, rows)).float()
-        weight = weight.to(training.device)
         learned = Stage(
             name="totals",
             parameters=list(self.total_network.parameters()),
@@ -264,24 +255,6 @@ class SparseCounts(SparseBlock):
             after=True,
         )
         return [learned, calibration, strengths]
-
-    def _balance(self, rows: Any, totals: np.ndarray, few: np.ndarray, others: np.ndarray) -> np.ndarray:
-        """Weights by which a few rows have columns as frequent, and as often seen again, as other rows of their sizes.
-
-        A tenth of the rows may have rarer columns by chance, and the calibration would make them the rule.
-        """
-
-        def described(index: np.ndarray) -> np.ndarray:
-            x = self.read(rows.take(index)).csr()
-            sums = np.hstack([x @ self.frequency.double().cpu().numpy(), np.diff(x.indptr)[:, None]])
-            return sums / totals[index, None]
-
-        weights, filled = np.ones(len(few)), totals[few] > 0
-        some = np.concatenate([few, others])[:: -(-(len(few) + len(others)) // PCA_ROWS)]
-        some = some[(totals[some] > 0) & (totals[some] <= totals[few].max())]
-        if np.count_nonzero(filled) > BALANCED_ROWS:
-            weights[filled] = balancing_weights(described(few[filled]), described(some).mean(axis=0))
-        return weights
 
     @torch.no_grad()
     def _begin_calibration(self, training: Training, rows: np.ndarray, calibrated: bool) -> None:
