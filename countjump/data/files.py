@@ -98,14 +98,17 @@ def write_matrix(path: str | Path, X: Matrix, names: list[str] | None = None) ->
         return
     buffer = io.BytesIO()
     dense = X.toarray() if sp.issparse(X) and suffix != ".npz" else X
-    if sp.issparse(dense):
-        sp.save_npz(buffer, X)
-    elif suffix == ".npz":
-        np.savez_compressed(buffer, X=X)
-    elif suffix == ".npy":
-        np.save(buffer, dense, allow_pickle=False)
-    else:
-        buffer.write(_as_text(dense, SEPARATORS[suffix], names).encode())
+    try:
+        if sp.issparse(dense):
+            sp.save_npz(buffer, X)
+        elif suffix == ".npz":
+            np.savez_compressed(buffer, X=X)
+        elif suffix == ".npy":
+            np.save(buffer, dense, allow_pickle=False)
+        else:
+            buffer.write(_as_text(dense, SEPARATORS[suffix], names).encode())
+    except ValueError as error:  # by which zipfile hides a Ctrl-C
+        raise error.__context__ if isinstance(error.__context__, KeyboardInterrupt) else error
     write_atomically(path, buffer.getvalue())
 
 
