@@ -128,8 +128,8 @@ def _check_kind(path: Path, directory: bool) -> None:
 
 
 @contextmanager
-def locked(directory: Path, wait: bool = True) -> Iterator[None]:
-    """While it is entered, no other process that asks has the directory; BlockingIOError if one has it and this does not ``wait``.
+def locked(directory: Path, seconds: float) -> Iterator[None]:
+    """While it is entered, no other process that asks has the directory; BlockingIOError if one has it for so many seconds more.
 
     The lock is the operating system's: it leaves no file, and ends with the process.
     """
@@ -138,7 +138,15 @@ def locked(directory: Path, wait: bool = True) -> Iterator[None]:
         return
     descriptor = os.open(directory, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        until = time.monotonic() + seconds
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(0.01)
         yield
     finally:
         os.close(descriptor)

@@ -78,15 +78,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         arguments = _parser().parse_args(argv)
         said = arguments.run(arguments)
-    except (UsageError, ValueError, TypeError, OSError, FloatingPointError) as error:
+    except (UsageError, ValueError, TypeError, OSError, FloatingPointError, MemoryError) as error:
         print(f"countjump: error: {_printable(' '.join(str(error).split()))}", file=sys.stderr)
         return 2 if isinstance(error, UsageError) else 1
+    if sys.stdout is None:  # nobody listens
+        return 0
     try:
         if said:
             print(said)
         sys.stdout.flush()
-    except BrokenPipeError:  # who reads it, such as head, has seen enough: Python need not try again at the end
+    except OSError as error:  # Python need not try again at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):  # who reads it, such as head, has seen enough
+            return 0
+        print(f"countjump: error: the answer could not be written: {error.strerror}", file=sys.stderr)
+        return 1
     return 0
 
 

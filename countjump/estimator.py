@@ -21,6 +21,7 @@ from countjump._version import __version__
 from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
 from countjump.data import Rows, as_matrix, fingerprint
+from countjump.data.rows import memory
 from countjump.denoiser import Denoiser
 from countjump.laws import Streams
 from countjump.likelihood import lower_bound
@@ -51,6 +52,9 @@ SCORE_STEPS = 100
 
 SCORE_EVALUATIONS = 2048
 """Draws of a score, by default, times the rows that a model can make at all."""
+
+LEAST_REAL = 1e-290
+"""Smaller reals are taken for zeros."""
 
 MOST_STEPS = 10**6
 """Steps of a chain, at most."""
@@ -175,7 +179,7 @@ class Estimator(Fitted, ABC):
         device = self._device()
         params = self._checked_params()
         identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
-        matrix = without_float16(matrix)
+        matrix = without_denormals(without_float16(matrix))
         scaling = self._find_scaling(matrix)
         if scaling is not None:
             matrix, _ = scaling.counts(matrix)
@@ -217,9 +221,7 @@ class Estimator(Fitted, ABC):
             device = torch.device(self.device)
             torch.zeros(1, device=device).item()
         except (RuntimeError, AssertionError, NotImplementedError, ImportError) as error:
-            raise ValueError(
-                f"device={str(self.device)!r} is unknown or not there: use 'auto', 'cpu' or 'cuda'"
-            ) from error
+            raise ValueError(f"device={str(self.device)!r} is unknown or not there: use 'auto' or 'cpu'") from error
         return device
 
     def check_params(self) -> None:
@@ -228,7 +230,7 @@ class Estimator(Fitted, ABC):
         self._checked_params()
         as_seed(self.random_state)
 
-    def _checked_params(self) -> dict[str, Any]:
+    def _checked_params(self, directory: bool = True) -> dict[str, Any]:
         """The parameters as plain values, numpy's numbers as Python's; a wrong one is an error."""
         params = {name: plain(value) for name, value in self.get_params().items()}
         one_of("lr_schedule", params["lr_schedule"], ("cosine", "constant"))
@@ -248,11 +250,11 @@ class Estimator(Fitted, ABC):
             if name != "learning_rate" and not 0 <= value < 1:
                 raise ValueError(f"{name} must be in [0, 1), got {value}")
             params[name] = float(value)
-        directory = params["checkpoint_dir"]
-        if directory is not None and not isinstance(directory, str | Path):
-            raise TypeError(f"checkpoint_dir must be a path or None, got {directory!r}")
-        if directory is not None:
-            check_writable(directory, directory=True)
+        place = params["checkpoint_dir"]
+        if place is not None and not isinstance(place, str | Path):
+            raise TypeError(f"checkpoint_dir must be a path or None, got {place!r}")
+        if place is not None and directory:
+            check_writable(place, directory=True)
         return params
 
     def _identity(self) -> str:
@@ -261,7 +263,10 @@ class Estimator(Fitted, ABC):
         params = {name: value for name, value in self.get_params().items() if name not in silent}
 
         def described(value: Any) -> Any:
-            return value.tolist() if hasattr(value, "tolist") else getattr(value, "__name__", repr(value))
+            try:
+                return persistence.encode(value)
+            except TypeError:  # a network of one's own
+                return getattr(value, "__name__", repr(value))
 
         return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=described)
 
@@ -345,6 +350,8 @@ class Estimator(Fitted, ABC):
         validation().check_is_fitted(self, "plan_")
         n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
         seed = as_seed(random_state)
+        if n_samples * 8 * (1 if self.sparse_ else self.block_.columns) > memory():
+            raise ValueError(f"n_samples={n_samples} rows are more than there is memory for: draw fewer at a time")
         streams = -(-n_samples // self.block_rows_)
         together = STREAMS if self.block_.sparse else 1
         groups = [range(start, min(start + together, streams)) for start in range(0, streams, together)]
@@ -366,6 +373,12 @@ class Estimator(Fitted, ABC):
         streams = Streams([seeded(self.device_, seed, stream) for stream in group], self.block_rows_)
         x = sample_rows(self.process_, self.denoiser_, self.process_.grid(steps), streams, self.device_)
         return self.block_.write(x)
+
+    def _try(self) -> None:
+        """Draw a few rows, so that what does not fit together is noticed."""
+        if self.denoiser_ is not None:
+            streams = Streams([seeded(self.device_, 0)], 8)
+            self.block_.write(sample_rows(self.process_, self.denoiser_, self.process_.grid(2), streams, self.device_))
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
         """The reals, dtype and kind that went in."""
@@ -403,8 +416,8 @@ class Estimator(Fitted, ABC):
         steps = SCORE_STEPS if steps is None else steps
         if draws is None:
             draws = int(np.clip(SCORE_EVALUATIONS / self._possible_rows(), 1, 1024))
-        steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1)
-        matrix = without_float16(self._read(X))
+        steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1, MOST_STEPS)
+        matrix = without_denormals(without_float16(self._read(X)))
         validation().validate_data(self, X, reset=False, skip_check_array=True)
         mass = np.zeros(matrix.shape[0])
         if self.scaling_ is not None:
@@ -490,7 +503,7 @@ class Estimator(Fitted, ABC):
         try:
             with persistence.SizedBy(arrays):
                 model = cls._revive(described, arrays, given)
-            model._draw(0, range(1), 2)  # what does not fit together is noticed now
+            model._try()
         except persistence.OwnNetworkError:
             raise
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
@@ -502,6 +515,7 @@ class Estimator(Fitted, ABC):
     def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any]) -> Self:
         params = {name: persistence.decode(value) for name, value in described["params"].items()}
         model = cls(**(params | given))
+        model._checked_params(directory=False)
         try:
             device = model._device()
         except ValueError:  # it was fitted on a device that is not here
@@ -525,10 +539,13 @@ class Estimator(Fitted, ABC):
             }
             model.denoiser_.load_state_dict(learned)
         columns, names = model.block_.columns, fitted["feature_names"]
-        model.block_rows_ = whole("block_rows", fitted["block_rows"], 1, 2**22 // max(columns, 1) + 64)
+        if fitted["block_rows"] != model.block_rows_:
+            raise ValueError(f"blocks of {fitted['block_rows']!r} rows, and not of {model.block_rows_}")
         model.history_ = [
             {str(k): v if isinstance(v, int) else float(v) for k, v in record.items()} for record in fitted["history"]
         ]
+        if len({tuple(record) for record in model.history_}) > 1 or any("loss" not in r for r in model.history_):
+            raise ValueError("its history is not one of training")
         model.n_features_in_ = columns
         if names:
             if len(names) != columns or not all(isinstance(name, str) for name in names):
@@ -579,6 +596,16 @@ def stream_key(seed: int, name: bytes, draw: int) -> int:
     return int.from_bytes(hashlib.blake2b(words, digest_size=16).digest(), "little")
 
 
+def without_denormals(matrix: domains.Matrix) -> domains.Matrix:
+    """The same numbers, but zeros in the place of reals that are too small to be divided by."""
+    values = matrix.data if sp.issparse(matrix) else matrix
+    if matrix.dtype.kind != "f" or not ((values > 0) & (values < LEAST_REAL)).any():
+        return matrix
+    matrix = matrix.copy()
+    (matrix.data if sp.issparse(matrix) else matrix)[values < LEAST_REAL] = 0
+    return matrix
+
+
 def without_float16(matrix: domains.Matrix) -> domains.Matrix:
     """The same numbers: sums of float16 end at 65,504, and scipy does not know it."""
     return matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix
@@ -586,6 +613,8 @@ def without_float16(matrix: domains.Matrix) -> domains.Matrix:
 
 def plain(value: Any) -> Any:
     """A number of numpy as one of Python; anything else as it is."""
+    if isinstance(value, np.floating):
+        return float(value)  # a long double is no item
     return value.item() if isinstance(value, np.generic) else value
 
 

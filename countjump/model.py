@@ -17,11 +17,12 @@ from tqdm import tqdm
 from countjump import domains, persistence, planning, transforms
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
-from countjump.estimator import Estimator
+from countjump.estimator import WHOLE_PARAMETERS, Estimator, whole
 from countjump.planning import Part, Plan
-from countjump.planning.decisions import SPARSE
+from countjump.planning.decisions import BELIEFS, PROCESSES, SPARSE, one_of
 from countjump.planning.plan import network_name
 from countjump.processes.base import Process
+from countjump.processes.jump import OBJECTIVES
 from countjump.schedules import Schedule
 from countjump.transforms import Scaling
 
@@ -168,6 +169,17 @@ class JumpModel(Estimator):
         for name, value in itertools.chain(plain.items(), *(part.options.items() for part in parts)):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")
+        for name in ("process", "belief", "objective"):
+            one_of(name, plain[name], {"process": PROCESSES, "belief": BELIEFS, "objective": OBJECTIVES}[name])
+        if not all(isinstance(each, str) for pair in plain["reasons"].items() for each in pair):
+            raise ValueError("its reasons are no sentences")
+        if plain["t_max"] is not None and not 0 < plain["t_max"] <= 1:
+            raise ValueError(f"t_max is {plain['t_max']!r}")
+        for part in parts:
+            for name in WHOLE_PARAMETERS.keys() & part.options.keys():
+                whole(name, part.options[name], 0, WHOLE_PARAMETERS[name])
+            if not 0 <= part.options.get("escape", 0) < 1:
+                raise ValueError(f"escape is {part.options['escape']!r}")
         columns = np.sort(np.concatenate([part.columns for part in parts]))
         if not np.array_equal(columns, np.arange(len(columns))):
             raise ValueError(f"its parts do not have every one of {len(columns)} columns once")

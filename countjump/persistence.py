@@ -13,6 +13,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from countjump.schedules import Cosine, Geometric, LinearBeta
 FORMAT = "countjump-model"
 VERSION = 6
 FILE = "model.json"
+PATIENCE = 30.0
+"""Seconds that a save, or a load beside one, waits for its turn."""
 MOST_BYTES = 2**28
 """Of the JSON file, which names the columns and says what was chosen."""
 
@@ -55,6 +58,8 @@ def encode(value: Any) -> Any:
     """A parameter as JSON: plain values, and domains and schedules by name."""
     if type(value).__name__ in OBJECTS:
         return {"type": type(value).__name__, **{k: encode(v) for k, v in dataclasses.asdict(value).items()}}
+    if isinstance(value, np.floating):  # a long double is no item
+        value = float(value)
     if hasattr(value, "tolist"):  # arrays, their numbers and tensors
         return value.tolist()
     if isinstance(value, Path):
@@ -91,12 +96,26 @@ def write(path: str | Path, described: dict[str, Any], arrays: dict[str, np.ndar
     whole = header | described
     text = json.dumps(whole | {"digest": _digest_of(whole)}, indent=1, allow_nan=False)
     directory.mkdir(parents=True, exist_ok=True)
-    with locked(directory):
-        before = _named_weights(directory)
-        write_atomically(directory / name, content)
-        write_atomically(directory / FILE, f"{text}\n".encode())
-        if before is not None and before != name:
-            (directory / before).unlink(missing_ok=True)
+    try:
+        with locked(directory, PATIENCE):
+            _replace(directory, name, content, f"{text}\n".encode())
+    except BlockingIOError as error:
+        raise OSError(
+            f"{directory} is in use by another fit or save: wait for it, or choose another directory"
+        ) from error
+
+
+def _replace(directory: Path, name: str, content: bytes, text: bytes) -> None:
+    before, there = _named_weights(directory), (directory / name).exists()
+    write_atomically(directory / name, content)
+    try:
+        write_atomically(directory / FILE, text)
+    except BaseException:
+        if not there:
+            (directory / name).unlink(missing_ok=True)
+        raise
+    if before is not None and before != name:
+        (directory / before).unlink(missing_ok=True)
 
 
 def _named_weights(directory: Path) -> str | None:
@@ -112,17 +131,23 @@ def read(path: str | Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     directory = plain_path(path)
     if not directory.exists():
         raise FileNotFoundError(f"no model at {directory}: give the directory that save() wrote")
+    if directory.is_file():
+        raise NotAModelError(f"{directory} is a file: give the directory that holds {FILE}")
     if not (directory / FILE).is_file():
         raise NotAModelError(
             f"{directory} holds no countjump model ({FILE} is missing): give the directory that save() wrote"
         )
-    while True:
-        described = _read_description(directory)
-        try:
-            return described, _read_weights(directory, described)
-        except (ModelFileError, FileNotFoundError):
-            if _read_description(directory) == described:
-                raise
+    try:
+        return _read(directory)
+    except (ModelFileError, FileNotFoundError):
+        with suppress(BlockingIOError), locked(directory, PATIENCE):  # perhaps it was being replaced
+            return _read(directory)
+        raise
+
+
+def _read(directory: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    described = _read_description(directory)
+    return described, _read_weights(directory, described)
 
 
 def _read_description(directory: Path) -> dict[str, Any]:

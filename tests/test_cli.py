@@ -488,3 +488,12 @@ def test_codes_are_in_the_help(capsys):
         main(["--help"])
     assert stop.value.code == 0
     assert "2 for a mistake in what was asked" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_an_answer_that_cannot_be_written_is_one_line(model):
+    words = [sys.executable, "-m", "countjump", "info", str(model)]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(words, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["countjump: error: the answer could not be written: No space left on device"]

@@ -933,3 +933,29 @@ def test_wide_float16_rows_are_fitted():
 def test_a_constant_one_hot_row_has_a_score():
     model = fit_quickly(np.array([[1, 0]] * 4), domain="one-hot")
     assert np.isfinite(model.score_samples([[1, 0]])).all()
+
+
+def test_samples_and_draws_beyond_memory_are_refused():
+    model = fit_quickly(np.ones((3, 2)) * [[1], [2], [3]])
+    with pytest.raises(ValueError, match="more than there is memory for: draw fewer at a time"):
+        model.sample(10**14)
+    with pytest.raises(ValueError, match="draws must be at most"):
+        model.score_samples([[1, 2]], draws=10**9)
+
+
+def test_columns_that_are_all_denormal_are_zeros_and_tiny_ones_are_named():
+    model = fit_quickly(np.array([[5e-324, 1.5], [1e-310, 2.0], [2e-323, 1.0]]))
+    assert (model.sample(5, steps=2, random_state=0)[:, 0] == 0).all()
+    with pytest.raises(ValueError, match=r"column 1 of X has no value above 1e-100, .* multiply it"):
+        fit_quickly(np.array([[1.5, 1e-200], [2.0, 2e-200], [1.0, 3e-200]]))
+
+
+@pytest.mark.parametrize("value", [np.longdouble(0.9), np.float16(0.9)])
+def test_reals_of_numpy_are_reals(value):
+    assert fit_quickly(np.ones((3, 2)), ema=value).ema is value
+
+
+def test_schedules_of_numpys_numbers_resume(tmp_path):
+    X = np.random.default_rng(0).poisson(2.0, size=(20, 1))
+    for schedule in (LinearBeta(timesteps=np.int64(100)), LinearBeta(timesteps=100)):
+        fit_quickly(X, schedule=schedule, checkpoint_dir=tmp_path)

@@ -189,3 +189,99 @@ def test_a_model_fitted_with_numbers_of_numpy_is_saved(model, tmp_path, change):
     JumpModel(**params).fit(np.random.default_rng(0).poisson(2.0, size=(40, 2))).save(tmp_path / "model")
     loaded = JumpModel.load(Path(tmp_path / "model"))
     assert loaded.sample(np.uint16(4), random_state=np.int8(0)).shape == (4, 2)
+
+
+# What each kind of model may ask for.
+
+KINDS = {
+    "counts": lambda rng: rng.poisson(2.0, size=(40, 2)),
+    "reals": lambda rng: rng.gamma(2.0, size=(40, 2)),
+    "bounded": lambda rng: np.minimum(rng.random((200, 2)) * 1.2, 1),
+    "simplex": lambda rng: rng.dirichlet([1.0, 2.0, 3.0], size=40),
+    "wide": lambda rng: rng.poisson(0.1, size=(40, 300)),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("number", [10**5, 10**9, 2**70, -1, 1.5, "8", [8]])
+def test_no_kind_of_model_has_sizes_without_limits(kind, number, tmp_path):
+    X = KINDS[kind](np.random.default_rng(0))
+    JumpModel(max_updates=2, width=8, random_state=0, progress=False).fit(X).save(tmp_path)
+    options = json.loads((tmp_path / FILE).read_text())["fitted"]["plan"]["parts"][-1]["options"]
+    names = {"components", "width"} & options.keys()
+    for name in names:
+        rewrite(tmp_path, lambda d, name=name: d["fitted"]["plan"]["parts"][-1]["options"].update({name: number}))
+        with pytest.raises(ModelFileError):
+            JumpModel.load(tmp_path)
+        rewrite(
+            tmp_path, lambda d, name=name: d["fitted"]["plan"]["parts"][-1]["options"].update({name: options[name]})
+        )
+    rewrite(tmp_path, lambda d: d["fitted"]["plan"].update(width=number))
+    with pytest.raises(ModelFileError):
+        JumpModel.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d["fitted"]["plan"].update(process="../../etc"),
+        lambda d: d["fitted"]["plan"].update(belief=-1e308),
+        lambda d: d["fitted"]["plan"].update(t_max=-1),
+        lambda d: d["fitted"]["plan"].update(reasons={"a": [1]}),
+        lambda d: d["fitted"]["plan"].update(reasons=0),
+        lambda d: d["fitted"]["plan"]["parts"][0]["options"].update(escape=2),
+        lambda d: d["fitted"]["plan"]["parts"][0]["options"].update(escape=[1]),
+        lambda d: d["fitted"]["history"][0].pop("loss"),
+        lambda d: d["params"].update(ema="\x1b[31m"),
+        lambda d: d["params"].update(max_updates="inf"),
+        lambda d: d["params"].update(checkpoint_dir=1),
+    ],
+)
+def test_names_and_numbers_of_a_plan_are_checked(model, tmp_path, change):
+    model.save(tmp_path)
+    rewrite(tmp_path, change)
+    with pytest.raises(ModelFileError, match="save the model again"):
+        JumpModel.load(tmp_path)
+
+
+def test_a_save_that_fails_leaves_nothing_new(model, tmp_path):
+    model.save(tmp_path)
+    before = sorted(os.listdir(tmp_path))
+    described = (tmp_path / FILE).read_bytes()
+    (tmp_path / FILE).unlink()
+    (tmp_path / FILE).mkdir()  # so that the second of the two files cannot be written
+    with pytest.raises(ValueError, match="is a directory"):
+        small_model(seed=1).save(tmp_path)
+    (tmp_path / FILE).rmdir()
+    (tmp_path / FILE).write_bytes(described)
+    assert sorted(os.listdir(tmp_path)) == before
+    assert JumpModel.load(tmp_path).history_ == model.history_
+
+
+def test_a_load_that_is_overtaken_twice_reads_again(model, tmp_path, monkeypatch):
+    """Another model and then the same one are saved between the reading of the JSON file and that of the weights."""
+    other, read_weights, calls = small_model(seed=1), persistence._read_weights, []
+    model.save(tmp_path)
+
+    def overtaken(directory, described):
+        calls.append(1)
+        if len(calls) == 1:
+            other.save(tmp_path)
+            try:
+                return read_weights(directory, described)
+            finally:
+                model.save(tmp_path)
+        return read_weights(directory, described)
+
+    monkeypatch.setattr(persistence, "_read_weights", overtaken)
+    assert JumpModel.load(tmp_path).history_ == model.history_
+    assert len(calls) == 2
+
+
+def test_a_save_into_a_directory_in_use_gives_up_with_a_word(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(persistence, "PATIENCE", 0.05)
+    with (
+        Checkpoint(tmp_path / "checkpoint.safetensors", "").held(),
+        pytest.raises(OSError, match="is in use by another fit or save: wait for it, or choose another directory"),
+    ):
+        model.save(tmp_path)

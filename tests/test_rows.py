@@ -11,6 +11,7 @@ import torch
 
 from countjump import JumpModel, Simplex
 from countjump.data import Rows, as_matrix, fingerprint
+from countjump.data.rows import INDEX_ARRAYS, csr_of_arrays
 from countjump.domains import check_values
 
 
@@ -156,9 +157,9 @@ def test_entries_of_one_place_do_not_wrap_around():
 
 
 def test_a_shape_beyond_all_memory_is_refused_before_it_is_allocated():
-    with pytest.raises(ValueError, match="more than there is memory for"):
+    with pytest.raises(ValueError, match="drop the empty ones"):
         as_matrix(sp.coo_matrix(([1.0], ([0], [0])), shape=(2**44, 2)))
-    with pytest.raises(ValueError, match="more than there is memory for"):
+    with pytest.raises(ValueError, match="drop the empty ones"):
         as_matrix(sp.coo_matrix(([1.0], ([0], [0])), shape=(2, 2**60)))
 
 
@@ -263,3 +264,18 @@ def test_what_is_no_matrix(X, kind, said):
 
 def test_other_dimensions_are_for_the_model_to_refuse():
     assert [as_matrix(X).ndim for X in (5, [], np.ones((2, 2, 2)))] == [0, 1, 3]
+
+
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc", "dia", "bsr"])
+def test_a_shape_that_a_few_entries_do_not_need_is_refused(kind):
+    matrix = getattr(sp, f"{kind}_matrix")(np.eye(3))
+    arrays = {name: getattr(matrix, name) for name in ("data", *INDEX_ARRAYS[kind])}
+    with pytest.raises(ValueError, match="drop the empty ones"):
+        csr_of_arrays(kind, (2**30, 2**30), arrays)
+
+
+def test_whole_numbers_beside_fractions_are_not_rounded():
+    with pytest.raises(ValueError, match="column 'a' of X has 9007199254740993, which is above"):
+        as_matrix(pd.DataFrame({"a": [2**53 + 1, 3], "b": [0.5, 1.0]}))
+    with pytest.raises(ValueError, match=r"X\[0, 0\] = 9007199254740993 is above 2\^53"):
+        as_matrix([[2**53 + 1], [3.5]])

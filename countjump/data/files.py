@@ -108,7 +108,9 @@ def write_matrix(path: str | Path, X: Matrix, names: list[str] | None = None) ->
         else:
             buffer.write(_as_text(dense, SEPARATORS[suffix], names).encode())
     except ValueError as error:  # by which zipfile hides a Ctrl-C
-        raise error.__context__ if isinstance(error.__context__, KeyboardInterrupt) else error
+        if isinstance(error.__context__, KeyboardInterrupt):
+            raise error.__context__ from None
+        raise
     write_atomically(path, buffer.getvalue())
 
 

@@ -48,6 +48,10 @@ def as_matrix(X: Any) -> Matrix:
     if names is not None and len(set(names)) < len(names):
         twice = next(name for name in names if list(names).count(name) > 1)
         raise ValueError(f"X has several columns of the name {twice!r}: give each a name of its own")
+    for name in names if names is not None and hasattr(X, "dtypes") else ():
+        if getattr(X[name].dtype, "kind", "") in "iu" and len(X) and X[name].max() > MOST:
+            why = "where float64 no longer holds every count: rescale it"
+            raise ValueError(f"column {name!r} of X has {X[name].max()}, which is above 2^53, {why}")
     if getattr(X, "ndim", 0) == 2 and hasattr(X, "sparse"):  # a DataFrame whose columns are all sparse
         X = X.sparse.to_coo()
     sparse = sp.issparse(X)
@@ -71,17 +75,18 @@ def memory() -> float:
 
 def _as_array(X: Any) -> np.ndarray:
     """An ndarray of whatever numpy takes for one."""
-    if hasattr(X, "detach"):  # a tensor of torch, perhaps with a gradient or on another device
-        X = X.detach().cpu()
     if np.ma.is_masked(X):
         place = np.argwhere(np.ma.getmaskarray(X))[0].tolist()
         raise ValueError(f"X{place} is masked: fill such values in, or drop their rows, first")
     try:
-        array = np.asarray(X)
+        # A tensor of torch may have a gradient, or be on another device.
+        array = np.asarray(X.detach().cpu() if hasattr(X, "detach") else X)
     except (TypeError, ValueError, RuntimeError) as error:
         kinds = "an ndarray, a DataFrame or a scipy.sparse matrix of numbers"
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"X is no array ({error}): give rows of equal lengths, as {kinds}") from error
+    if array.dtype.kind == "f" and array.size and not hasattr(X, "dtype") and np.nanmax(array) >= MOST:
+        array = np.asarray(X, dtype=object)  # whole numbers among them may have been rounded
     if array.ndim == 0 and array.dtype.kind not in "buifc":
         raise TypeError(
             f"X is of type {type(X).__name__}: give rows of numbers, as an ndarray or a scipy.sparse matrix"
@@ -127,8 +132,9 @@ def csr_of_arrays(kind: str, shape: Sequence[int], arrays: dict[str, np.ndarray]
     if len(shape) != 2 or not all(isinstance(length, int | np.integer) and length >= 0 for length in shape):
         raise ValueError(f"X must be two-dimensional (rows × columns), and is a sparse array of shape {tuple(shape)}")
     (rows, columns), data, size = shape, arrays["data"], len(arrays["data"])
-    if 8 * (int(rows) + int(columns)) > memory():
-        raise ValueError(f"X has {rows} rows and {columns} columns, more than there is memory for: drop the empty ones")
+    brought = sum(each.nbytes for each in arrays.values())
+    if 8 * (int(rows) + int(columns)) > max(2**26, 1000 * brought):
+        raise ValueError(f"X has {rows} rows and {columns} columns, and {brought:,} bytes in them: drop the empty ones")
     wrong = f"X is a broken {kind} matrix, build it again:"
 
     def check(name: str, length: int, low: int, high: int) -> np.ndarray:

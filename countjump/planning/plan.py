@@ -79,6 +79,11 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
     some = rows.select(varying).scaled(1 / remainder)
     stats = some.statistics()
     units = process == "binomial" and isinstance(mine, Simplex)
+    if isinstance(mine, NonNegative) and (tiny := np.flatnonzero((stats.largest > 0) & (stats.largest < 1e-100))).size:
+        column = varying[tiny[0]]
+        raise ValueError(
+            f"column {column} of X has no value above 1e-100, which no counts can tell from zero: multiply it"
+        )
     has_law = not (units and decisions.has_inner_zeros(some))
     objective = decisions.choose_objective(asked["objective"], belief)
     decoding = decisions.choose_decoding(asked["decode"], belief, mine, has_law)

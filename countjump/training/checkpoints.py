@@ -42,7 +42,7 @@ class Checkpoint:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             try:
-                stack.enter_context(locked(self.path.parent, wait=False))
+                stack.enter_context(locked(self.path.parent, seconds=0))
             except BlockingIOError as error:
                 there = f"another fit is writing its checkpoints to {self.path.parent}"
                 raise CheckpointError(f"{there}: wait until it ends, or choose another checkpoint_dir") from error

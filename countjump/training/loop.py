@@ -184,7 +184,8 @@ class _Stage:
         number = float(value.detach())
         if not (math.isfinite(number) and math.isfinite(float(norm))):
             raise DivergenceError(
-                f"the loss of update {state.update} ({stage.name}) is {number}: lower learning_rate, or report this with the data"
+                f"the loss of update {state.update} ({stage.name}) is {number}, and its gradient's norm {float(norm)}: lower "
+                "learning_rate, or rescale the data"
             )
         if norm > CLIP:
             torch._foreach_mul_(gradients, CLIP / norm)
