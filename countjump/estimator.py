@@ -376,9 +376,12 @@ class Estimator(Fitted, ABC):
 
     def _try(self) -> None:
         """Draw a few rows, so that what does not fit together is noticed."""
-        if self.denoiser_ is not None:
+        if self.denoiser_ is None:
+            x = self.block_.latent(self.block_.empty(8, self.device_))
+        else:
             streams = Streams([seeded(self.device_, 0)], 8)
-            self.block_.write(sample_rows(self.process_, self.denoiser_, self.process_.grid(2), streams, self.device_))
+            x = sample_rows(self.process_, self.denoiser_, self.process_.grid(2), streams, self.device_)
+        self.block_.write(x)
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
         """The reals, dtype and kind that went in."""
@@ -498,7 +501,7 @@ class Estimator(Fitted, ABC):
         described, arrays = persistence.read(path)
         if described.get("class") != cls.__name__:
             raise persistence.ModelFileError(
-                f"{path} holds a {described.get('class')!r}, not a {cls.__name__}: load it with that class"
+                f"{path} holds a {repr(described.get('class'))[:40]}, not a {cls.__name__}: load it with that class"
             )
         try:
             with persistence.SizedBy(arrays):

@@ -111,7 +111,7 @@ def _replace(directory: Path, name: str, content: bytes, text: bytes) -> None:
     try:
         write_atomically(directory / FILE, text)
     except BaseException:
-        if not there:
+        if not there and _named_weights(directory) != name:  # Ctrl-C may come when all is done
             (directory / name).unlink(missing_ok=True)
         raise
     if before is not None and before != name:

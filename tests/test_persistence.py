@@ -258,6 +258,21 @@ def test_a_save_that_fails_leaves_nothing_new(model, tmp_path):
     assert JumpModel.load(tmp_path).history_ == model.history_
 
 
+def test_ctrl_c_when_all_is_written_leaves_the_new_model(model, tmp_path, monkeypatch):
+    write = persistence.write_atomically
+
+    def interrupted(path, content):
+        write(path, content)
+        if path.name == FILE:
+            raise KeyboardInterrupt
+
+    small_model(seed=1).save(tmp_path)
+    monkeypatch.setattr(persistence, "write_atomically", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.save(tmp_path)
+    assert np.array_equal(JumpModel.load(tmp_path).sample(4, random_state=0), model.sample(4, random_state=0))
+
+
 def test_a_load_that_is_overtaken_twice_reads_again(model, tmp_path, monkeypatch):
     """Another model and then the same one are saved between the reading of the JSON file and that of the weights."""
     other, read_weights, calls = small_model(seed=1), persistence._read_weights, []

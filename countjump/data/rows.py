@@ -49,7 +49,7 @@ def as_matrix(X: Any) -> Matrix:
         twice = next(name for name in names if list(names).count(name) > 1)
         raise ValueError(f"X has several columns of the name {twice!r}: give each a name of its own")
     for name in names if names is not None and hasattr(X, "dtypes") else ():
-        if getattr(X[name].dtype, "kind", "") in "iu" and len(X) and X[name].max() > MOST:
+        if getattr(X[name].dtype, "kind", "") in "iu" and (X[name] > MOST).any():
             why = "where float64 no longer holds every count: rescale it"
             raise ValueError(f"column {name!r} of X has {X[name].max()}, which is above 2^53, {why}")
     if getattr(X, "ndim", 0) == 2 and hasattr(X, "sparse"):  # a DataFrame whose columns are all sparse
