@@ -179,11 +179,15 @@ class Estimator(Fitted, ABC):
         device = self._device()
         params = self._checked_params()
         identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
-        matrix = without_denormals(without_float16(matrix))
+        given = without_float16(matrix)
+        matrix = without_denormals(given)
+        lost = matrix is not given
         scaling = self._find_scaling(matrix)
         if scaling is not None:
             matrix, _ = scaling.counts(matrix)
         plan = self._plan(matrix, params)
+        if lost and hasattr(plan, "reasons"):
+            plan.reasons["zeros"] = f"reals below {LEAST_REAL:g} are taken for zeros"
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)

@@ -946,6 +946,7 @@ def test_samples_and_draws_beyond_memory_are_refused():
 def test_columns_that_are_all_denormal_are_zeros_and_tiny_ones_are_named():
     model = fit_quickly(np.array([[5e-324, 1.5], [1e-310, 2.0], [2e-323, 1.0]]))
     assert (model.sample(5, steps=2, random_state=0)[:, 0] == 0).all()
+    assert model.choices_["zeros"] == "reals below 1e-290 are taken for zeros"
     with pytest.raises(ValueError, match=r"column 1 of X has no value above 1e-100, .* multiply it"):
         fit_quickly(np.array([[1.5, 1e-200], [2.0, 2e-200], [1.0, 3e-200]]))
 
