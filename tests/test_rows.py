@@ -279,5 +279,6 @@ def test_whole_numbers_beside_fractions_are_not_rounded():
         as_matrix(pd.DataFrame({"a": [2**53 + 1, 3], "b": [0.5, 1.0]}))
     with pytest.raises(ValueError, match=r"X\[0, 0\] = 9007199254740993 is above 2\^53"):
         as_matrix([[2**53 + 1], [3.5]])
+    assert np.isnan(as_matrix([[float("nan")]])).all()  # and no warning
     with pytest.raises(TypeError, match="column 'a'"):
         as_matrix(pd.DataFrame({"a": pd.array([1, None], dtype="Int64"), "b": [0.5, 1.0]}))

@@ -85,7 +85,7 @@ def _as_array(X: Any) -> np.ndarray:
         kinds = "an ndarray, a DataFrame or a scipy.sparse matrix of numbers"
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"X is no array ({error}): give rows of equal lengths, as {kinds}") from error
-    if array.dtype.kind == "f" and array.size and not hasattr(X, "dtype") and np.nanmax(array) >= MOST:
+    if array.dtype.kind == "f" and not hasattr(X, "dtype") and (array >= MOST).any():
         array = np.asarray(X, dtype=object)  # whole numbers among them may have been rounded
     if array.ndim == 0 and array.dtype.kind not in "buifc":
         raise TypeError(
