@@ -20,7 +20,7 @@ from countjump import domains, persistence
 from countjump._version import __version__
 from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
-from countjump.data import Rows, as_matrix, fingerprint
+from countjump.data import Layout, Rows, as_matrix, fingerprint
 from countjump.data.rows import memory
 from countjump.denoiser import Denoiser
 from countjump.laws import Streams
@@ -80,6 +80,7 @@ class Fitted:
     process_: Any
     denoiser_: Any
     scaling_: Scaling | None
+    layout_: Layout | None
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -108,7 +109,7 @@ class Estimator(Fitted, ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {field.name: vars(self)[field.name] for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
         """Change some of the constructor's parameters; an unknown name is an error."""
@@ -122,7 +123,7 @@ class Estimator(Fitted, ABC):
         return self
 
     def __repr__(self) -> str:
-        changed = ((f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) is not f.default)
+        changed = ((f.name, vars(self)[f.name]) for f in fields(self) if vars(self)[f.name] is not f.default)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
     def __sklearn_tags__(self) -> Tags:
@@ -175,9 +176,11 @@ class Estimator(Fitted, ABC):
         return self
 
     def _fit(self, X: Any) -> None:
+        params = self._checked_params()
+        self.layout_ = self._find_layout(X)
         matrix = self._read(X)
         device = self._device()
-        params = self._checked_params()
+        validation().validate_data(self, X, skip_check_array=True)
         identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
         given = without_float16(matrix)
         matrix = without_denormals(given)
@@ -191,15 +194,20 @@ class Estimator(Fitted, ABC):
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
-        validation().validate_data(self, X, skip_check_array=True)
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
         self._adopt(plan, dtype, kind, seed, device, scaling)
         if self.denoiser_ is not None:
             with threads_for(self.block_.varying):
                 self._train(Rows(matrix), f"{identity}-{seed}", params)
 
+    _takes_negatives = False
+
+    def _find_layout(self, X: Any) -> Layout | None:
+        """How a table becomes a matrix, if it is not one."""
+        return None
+
     def _read(self, X: Any) -> domains.Matrix:
-        matrix = as_matrix(X)
+        matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X)
         if matrix.ndim != 2:
             remedy = "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
             if matrix.ndim > 2:
@@ -214,6 +222,8 @@ class Estimator(Fitted, ABC):
         if matrix.shape[1] == 0:
             raise ValueError(f"X has no columns: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
         domains.check_values(matrix)
+        if not self._takes_negatives:
+            domains.check_not_negative(matrix)
         return matrix
 
     def _device(self) -> torch.device:
@@ -365,10 +375,13 @@ class Estimator(Fitted, ABC):
             for group in groups:
                 pieces.append(self._finish(self._draw(seed, group, steps)))
                 progress.advance()
-        if not pieces:
-            return self._finish(np.zeros((0, self.block_.columns)))
+        pieces = pieces or [self._finish(np.zeros((0, self.block_.columns)))]
         rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
-        return rows[:n_samples]
+        return self._restore(rows[:n_samples])
+
+    def _restore(self, rows: Any) -> Any:
+        """A table of the kind that went in, where it was one."""
+        return rows if self.layout_ is None else self.layout_.restore(rows)
 
     def _draw(self, seed: int, group: range, steps: int) -> np.ndarray | sp.csr_matrix:
         """The rows of some streams in float64; CSR where they are sampled as sparse rows."""
@@ -480,6 +493,7 @@ class Estimator(Fitted, ABC):
             "plan": described,
             "dtype": self.dtype_.str,
             "sparse": self.sparse_,
+            "layout": None if self.layout_ is None else self.layout_.described(),
             "seed": self.seed_,
             "block_rows": self.block_rows_,
             "history": [{k: persistence.encode(v) for k, v in record.items()} for record in self.history_],
@@ -539,6 +553,7 @@ class Estimator(Fitted, ABC):
         scaling = fitted["scaling"]
         if scaling is not None:
             scaling = Scaling(arrays["scaling"], **scaling)
+        model.layout_ = None if fitted["layout"] is None else Layout.recall(fitted["layout"])
         model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling)
         if model.denoiser_ is not None:
             learned = {
@@ -554,6 +569,8 @@ class Estimator(Fitted, ABC):
         if len({tuple(record) for record in model.history_}) > 1 or any("loss" not in r for r in model.history_):
             raise ValueError("its history is not one of training")
         model.n_features_in_ = columns
+        if model.layout_ is not None and len(model.layout_.names) != columns:
+            raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")
         if names:
             if len(names) != columns or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{len(names)} names for {columns} columns")

@@ -363,7 +363,7 @@ def gammas(components: int, size: int = D) -> Tensor:
 
 
 def reals_block(zeros: Tensor, components: int) -> Reals:
-    return Reals(NonNegative(), columns(4.0), columns(1.5), columns(2.0), zeros, gammas(components))
+    return Reals(NonNegative(), columns(4.0), columns(1.5), columns(2.0), gammas(components), *zero_atom(zeros))
 
 
 def counts_block() -> Counts:

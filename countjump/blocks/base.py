@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from countjump.divergences import relative_entropy
 from countjump.laws import CountLaw, JointLaw
 from countjump.states import Joint
+from countjump.transforms import Coding
 
 MAX_SHAPE = 1e6  # of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose
 
@@ -122,7 +123,7 @@ class Block(nn.Module, ABC):
     @property
     def varying(self) -> int:
         """Columns that a network models."""
-        return self.size if self.outputs else 0
+        return self.columns if self.outputs else 0
 
     @property
     def visits_zero(self) -> bool:
@@ -131,14 +132,26 @@ class Block(nn.Module, ABC):
 
     # From matrices to data and back.
 
+    coding: Coding | None = None
+    """How the values of a matrix become the block's own, if they are not."""
+
     def read(self, matrix: Any) -> Any:
         """Rows of a matrix (ndarray or CSR) as data."""
-        dense = matrix.toarray() if sp.issparse(matrix) else matrix
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64)).to(next(self.buffers()).device)
+        dense = to_dense(matrix)
+        return self.to_data(dense if self.coding is None else self.coding.code(dense))
+
+    def to_data(self, values: np.ndarray) -> Any:
+        """Rows of the block's own values (B, columns) as data."""
+        return torch.from_numpy(np.ascontiguousarray(values)).to(next(self.buffers()).device)
 
     def write(self, x: Any) -> Any:
         """Data as rows of a matrix, inside their domain."""
-        return x.cpu().numpy()
+        values = self.to_values(x).cpu().numpy()
+        return values if self.coding is None else self.coding.decode(values)
+
+    def to_values(self, x: Any) -> Tensor:
+        """Back from :meth:`to_data`, inside the domain."""
+        return x
 
     # The counts behind data.
 
@@ -214,7 +227,11 @@ class Block(nn.Module, ABC):
 
     def read_to_score(self, matrix: Any) -> tuple[Any, Tensor]:
         """Rows of a matrix as data that the block can have made, and ln of their escape mass: see :meth:`admit`."""
-        return self.admit(self.read(matrix))
+        if self.coding is None:
+            return self.admit(self.read(matrix))
+        values, coded = self.coding.admit(to_dense(matrix))
+        x, mass = self.admit(self.to_data(values))
+        return x, mass + torch.from_numpy(coded).to(mass.device)
 
     def admit(self, x: Any) -> tuple[Any, Tensor]:
         """Rows that the block can have made, and ln of the escape mass (B,) by which these become the rows that are scored.
@@ -252,6 +269,10 @@ class Blocks(Block):
         self.inputs, self.outputs = (sum(getattr(part, name) for part in parts) for name in ("inputs", "outputs"))
         self.sparse = any(part.sparse for part in parts)
         self.exact = all(part.exact for part in parts)
+        dense = sum(part.varying for part in parts if not part.sparse)
+        # A dense part's loss is a mean over its columns: so every column counts as much as any other.
+        weights = [1.0 if part.sparse else part.varying / max(dense, 1) for part in parts]
+        self.weights = torch.tensor(weights, dtype=torch.float64)
         self.decoding = "draw" if any(part.decoding == "draw" for part in parts) else parts[-1].decoding
 
     @property
@@ -260,6 +281,10 @@ class Blocks(Block):
 
     def read(self, matrix: Any) -> Joint:
         return Joint(tuple(part.read(matrix[:, place]) for part, place in self._each()))
+
+    def read_to_score(self, matrix: Any) -> tuple[Joint, Tensor]:
+        admitted = [part.read_to_score(matrix[:, place]) for part, place in self._each()]
+        return Joint(tuple(each for each, _ in admitted)), torch.stack([mass for _, mass in admitted]).sum(0)
 
     def write(self, x: Joint) -> Any:
         """The parts' columns in their places; CSR if a part is sparse."""
@@ -307,8 +332,9 @@ class Blocks(Block):
         return Joint(self._map("subsample", x, learning, generator))
 
     def loss(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, generator: torch.Generator) -> Tensor:
-        """The parts' losses, each on its own scale, added."""
-        return torch.stack(self._map("loss", belief, x, z, alpha, generator)).sum(0)
+        """The parts' losses by their weights, added."""
+        losses = torch.stack(self._map("loss", belief, x, z, alpha, generator))
+        return (losses.double() * self.weights.to(losses.device)[:, None]).sum(0)
 
     def divergence(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
         """The parts' divergences, added."""
@@ -338,6 +364,11 @@ class Blocks(Block):
 
     def why_no_likelihood(self) -> str | None:
         return next((why for why in self._map("why_no_likelihood") if why), None)
+
+
+def to_dense(matrix: Any) -> np.ndarray:
+    """Rows of a matrix (ndarray or CSR) in float64."""
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=np.float64)
 
 
 def constants(module: nn.Module, **tensors: Tensor) -> None:
