@@ -67,7 +67,12 @@ class Denoiser(nn.Module):
 
 def _key(z: Any, t: Tensor) -> Tensor:
     """Equal for equal states at equal times."""
-    return row_hash(z) * odd_numbers(2)[0] + t.double().view(torch.int64) * odd_numbers(2)[1]
+    return row_hash(z) * odd_numbers(2)[0].to(t.device) + time_key(t)
+
+
+def time_key(t: Tensor) -> Tensor:
+    """Numbers that are equal for equal times."""
+    return t.double().view(torch.int64) * odd_numbers(2)[1].to(t.device)
 
 
 def condition_key(z: Any, condition: Tensor | None) -> Tensor:

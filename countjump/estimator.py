@@ -192,8 +192,7 @@ class Estimator(Fitted, ABC):
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
         validation().validate_data(self, X, skip_check_array=True)
-        kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
-        self._adopt(plan, dtype, kind, seed, device, scaling)
+        self._adopt(plan, dtype, kind_of_matrix(X), seed, device, scaling)
         if self.denoiser_ is not None:
             with threads_for(self.block_.varying):
                 self._train(Rows(matrix), f"{identity}-{seed}", params)
@@ -391,16 +390,20 @@ class Estimator(Fitted, ABC):
         """The reals, dtype and kind that went in."""
         if self.scaling_ is not None:
             rows = self.scaling_.apply(sp.csr_matrix(rows))
-        kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[self.sparse_]
-        finished = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
-        values = finished.data if self.sparse_ else finished
+        return self._as_kind(rows, self.sparse_)
+
+    def _as_kind(self, rows: np.ndarray | sp.csr_matrix, sparse: str) -> Any:
+        """In the dtype that went in, as a "matrix" or "array" of scipy, or, for "", of numpy."""
+        kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[sparse]
+        finished = kind(rows if sparse or isinstance(rows, np.ndarray) else rows.toarray())
+        values = finished.data if sparse else finished
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
             most = float(limits.max)  # which float64 may round up
             values = np.clip(np.rint(values), limits.min, most if most <= limits.max else np.nextafter(most, 0))
         elif self.dtype_.kind == "f":
             values = np.minimum(values, np.finfo(self.dtype_).max)
-        if not self.sparse_:
+        if not sparse:
             return values.astype(self.dtype_)
         finished.data = values
         return finished.astype(self.dtype_)
@@ -566,6 +569,11 @@ def validation() -> Any:
     from sklearn.utils import validation
 
     return validation
+
+
+def kind_of_matrix(X: Any) -> str:
+    """What X is: a "matrix" or an "array" of scipy, or, "", of numpy."""
+    return "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
 
 
 @contextmanager

@@ -88,8 +88,8 @@ class Training:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a chain: the state at time t (1,) and what was predicted there, of all rows or of the distinct states alone; row
-    i is then in the state ``group`` i."""
+    """One step of a chain: the state at time t, (B,) or (1,) for all rows, and what was predicted there, of all rows or of the
+    distinct states alone; row i is then in the state ``group`` i."""
 
     z: Any
     prediction: Any
@@ -190,6 +190,16 @@ class Block(nn.Module, ABC):
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         """What is learned apart from the network, from the ``rows`` that it is trained on or from those ``held_out``."""
         return []
+
+    # What is observed of thinned rows.
+
+    def uncounted(self) -> tuple[int, str] | None:
+        """The place of a column that holds no counts which are thinned themselves, and what it holds; None where all do."""
+        return 0, "does not hold counts"
+
+    def upper_bounds(self) -> np.ndarray:
+        """The largest value that each column can have; infinity for none."""
+        return np.full(self.columns, np.inf)
 
     # From counts back to data.
 
@@ -321,8 +331,24 @@ class Blocks(Block):
             for stage in part.stages(training.part(place, columns), rows, held_out, updates)
         ]
 
+    def uncounted(self) -> tuple[int, str] | None:
+        found = ((part.uncounted(), place) for part, place in self._each())
+        return next(((int(place[each[0]]), each[1]) for each, place in found if each is not None), None)
+
+    def upper_bounds(self) -> np.ndarray:
+        bounds = super().upper_bounds()
+        for part, place in self._each():
+            bounds[place] = part.upper_bounds()
+        return bounds
+
     def latent(self, z: Joint) -> Joint:
         return Joint(self._map("latent", z))
+
+    def expectation(self, z: Joint, belief: Belief, alpha: Tensor) -> Tensor:
+        """The parts' columns in their places."""
+        pieces = self._map("expectation", z, belief, alpha)
+        order = np.argsort(np.concatenate(self.places))
+        return torch.cat(pieces, 1)[:, torch.from_numpy(order).to(z.device)]
 
     def decode(self, z: Joint, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Joint:
         return Joint(self._map("decode", z, belief, before, alpha, generator))

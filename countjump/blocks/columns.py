@@ -6,6 +6,7 @@ import math
 from abc import ABC
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -125,6 +126,16 @@ class ColumnBlock(Block, ABC):
             whole[..., self.places] = views
             views = whole
         return views.flatten(1)
+
+    def uncounted(self) -> tuple[int, str] | None:
+        if self.exact and self.domain.whole:
+            return None
+        if self.domain.whole:
+            return 0, "is modelled by process='poisson', whose z_0 is drawn and not the data: use process='binomial'"
+        return 0, f"holds {self.domain.name} reals"
+
+    def upper_bounds(self) -> np.ndarray:
+        return self.bounds.cpu().numpy().astype(float)
 
     def by_column(self, output: Tensor) -> Tensor:
         """(B, outputs) → (B, D, per_column), float64."""

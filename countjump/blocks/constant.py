@@ -74,6 +74,13 @@ class Constant(Block):
     def latent(self, z: Tensor) -> Tensor:
         return self.values.expand(len(z), -1)
 
+    def expectation(self, z: Tensor, belief: Belief, alpha: Tensor) -> Tensor:
+        return self.latent(z)
+
+    def uncounted(self) -> None:
+        """It is what it is, whatever was observed of it."""
+        return None
+
     def decode(self, z: Tensor, belief: Any, before: Any, alpha: Tensor, generator: Any) -> Tensor:
         return self.latent(z)
 

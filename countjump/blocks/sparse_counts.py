@@ -171,6 +171,16 @@ class SparseCounts(SparseBlock):
         log_strength = torch.log(z.totals + SEEN_BEFORE)[:, None] + _in_time(alpha)[:, :2].double() @ self.strength
         return log_strength.clamp(-10, 30).exp()
 
+    # What is observed of thinned rows.
+
+    def uncounted(self) -> None:
+        """Every column holds counts."""
+        return None
+
+    def expectation(self, z: SparseRows, belief: Belief, alpha: Tensor) -> Tensor:
+        """(B, D), with as much memory."""
+        return z.dense() + belief.missing.mean
+
     # Losses and stages.
 
     def loss(self, belief: Belief, x: SparseRows, z: SparseRows, alpha: Tensor, generator: torch.Generator) -> Tensor:

@@ -74,6 +74,9 @@ class SparseReals(SparseBlock):
         )
         return Belief(missing, data)
 
+    def uncounted(self) -> tuple[int, str] | None:
+        return 0, "holds reals"
+
     def loss(self, belief: Belief, x: SparseRows, z: SparseRows, alpha: Tensor, generator: torch.Generator) -> Tensor:
         """−ln belief(the rest of the set), and at t = 0, where the whole set is seen, −ln belief(x_0)."""
         rest = self.encode(x).units - z

@@ -121,6 +121,9 @@ class Units(Block):
         left = Binomial(self.total - fallen, torch.ones_like(fallen))
         return Belief(Product(TotalTimesComposition(left, shares)), Product(shares) if self.has_law else None)
 
+    def uncounted(self) -> tuple[int, str] | None:
+        return 0, f"holds {self.domain.name} data, whose wholes lose no units"
+
     def latent(self, z: Tensor) -> Tensor:
         return z / self.total[:, None]
 
