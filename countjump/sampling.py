@@ -77,3 +77,26 @@ def sample_rows(
     for step in chain(process, denoise, z, times, streams, condition):
         last = step
     return process.finish(last.z, last.prediction, partial(denoise, condition=condition), streams)
+
+
+@torch.no_grad()
+def complete_rows(
+    process: Any,
+    denoise: Denoise,
+    times: Tensor,
+    streams: Streams,
+    x: Any,
+    known: Tensor,
+    condition: Tensor | None = None,
+) -> Any:
+    """Data rows given what is ``known`` (B, knowables) of x: it is at its own time 0 all along, and the rest comes from the prior.
+
+    Where x is not known it is not looked at, but must be finite; what comes out where it is known is not x, and not to be used.
+    """
+    whole = process.block.shown(x)
+    z = process.block.hold(process.prior(len(known), streams, known.device), whole, known)
+    for t, s in itertools.pairwise(times.to(known.device)[:, None]):
+        step = Step(z, denoise(z, t, condition, known), t)
+        z = process.reverse(z, step.prediction, s[None], t[None]).draw(streams)
+        z = process.block.hold(z, whole, known)
+    return process.finish(z, step, partial(denoise, condition=condition, known=known), streams)
