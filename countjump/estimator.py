@@ -304,11 +304,15 @@ class Estimator(Fitted, ABC):
             start = torch.randint(len(times), (1,), device=device, generator=generator)
             t = times[(torch.arange(len(x), device=device) + start) % len(times)]
             z = process.marginal(x, t[:, None]).sample(generator)
-            return denoiser(z, t), x, z, t[:, None]
+            known = process.draw_known(len(x), generator)
+            if known is None:
+                return denoiser(z, t), x, z, t[:, None], ()
+            z = block.hold(z, block.shown(x), known)
+            return denoiser(z, t, known=known), x, z, t[:, None], (known,)
 
         def loss(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> torch.Tensor:
-            prediction, x, z, t = believe(index, generator, learning)
-            return process.loss(x, z, t, prediction, generator).mean()
+            prediction, x, z, t, known = believe(index, generator, learning)
+            return process.loss(x, z, t, prediction, generator, *known).mean()
 
         @torch.no_grad()
         def validation() -> float:
@@ -316,7 +320,10 @@ class Estimator(Fitted, ABC):
             losses = [float(loss(part, seeded(device, self.seed_, 2, i), False)) for i, part in enumerate(parts)]
             return float(np.average(losses, weights=[len(part) for part in parts]))
 
-        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe)
+        def believe_only(index: np.ndarray, generator: torch.Generator) -> tuple[Any, ...]:
+            return believe(index, generator)[:4]
+
+        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe_only)
         stages = block.stages(context, training, kept, updates)
         apart = {parameter for stage in stages for parameter in stage.parameters}
         network = Stage(
