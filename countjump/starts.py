@@ -11,11 +11,22 @@ import torch
 from torch import Tensor
 
 from countjump import domains
+from countjump.data import as_matrix
 from countjump.data.rows import memory
-from countjump.estimator import MOST_STEPS, Estimator, as_seed, kind_of_matrix, threads_for, validation, whole
+from countjump.estimator import (
+    MOST_STEPS,
+    Estimator,
+    as_seed,
+    kind_of_matrix,
+    threads_for,
+    validation,
+    whole,
+    without_denormals,
+    without_float16,
+)
 from countjump.laws import Streams
 from countjump.progress import Progress
-from countjump.sampling import chain, seeded
+from countjump.sampling import chain, complete_rows, seeded
 from countjump.states import concatenate
 
 ROWS, ENTRIES = 1024, 2**24
@@ -71,6 +82,76 @@ class Starts(Estimator):
             expected[rows] = self._expected(self._state(some), times)[:, places]
         return expected
 
+    def complete(self, X: Any, known: Any, steps: int = 50, random_state: Any = None) -> Any:
+        """Draw what is not known of the rows X, given what is; that stays exactly as it is.
+
+        ``known`` says which columns are known, by number or name, or by one True or False for each, or which entries, by a mask
+        of the shape of X. The other values of X are not looked at, and may be NaN. The columns of a one-hot or simplex group are
+        known together or not at all. Rows of the kind of X and the model's dtype; the same for the same rows and random_state.
+
+        >>> from countjump import JumpModel
+        >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
+        >>> model = JumpModel(max_updates=20, random_state=0, progress=False).fit(counts)
+        >>> model.complete([[0, np.nan], [3, np.nan]], known=[0], steps=5, random_state=0)[:, 0]
+        array([0, 3])
+        """
+        validation().check_is_fitted(self, "plan_")
+        steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
+        matrix, mask = self._partly_known(X, known)
+        pieces, size = [], self._block_size(matrix.shape[1])
+        starts = range(0, matrix.shape[0], size)
+        shown = self.progress and len(starts) > 1
+        with threads_for(self.block_.varying), Progress("completing", len(starts), "blocks", shown) as progress:
+            for number, start in enumerate(starts):
+                some, where = matrix[start : start + size], mask[start : start + size]
+                rows = self._complete(some, where, steps, seeded(self.device_, seed, 1, number))
+                pieces.append(self._as_kind(rows, kind_of_matrix(X)))
+                progress.advance()
+        return sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
+
+    # What is known.
+
+    def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:
+        """Rows with zeros where they are not known, and where they are (rows, columns)."""
+        matrix = as_matrix(X)
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            self._read(X)  # which says what is wrong
+        validation().validate_data(self, X, reset=False, skip_check_array=True)
+        mask = np.asarray(known)
+        if mask.dtype == bool and mask.ndim == 2:
+            if mask.shape != matrix.shape:
+                raise ValueError(
+                    f"known is a mask of shape {mask.shape}, and X is of shape {matrix.shape}: they must be equal"
+                )
+        else:
+            mask = np.zeros(matrix.shape, dtype=bool)
+            mask[:, self._places(known)] = True
+        if sp.issparse(matrix):
+            row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+            matrix.data = np.where(mask[row, matrix.indices], matrix.data, 0)
+        else:
+            matrix = np.where(mask, matrix, 0)
+        matrix = without_denormals(without_float16(matrix))
+        domains.check_values(matrix)
+        return matrix, mask
+
+    def _complete(self, matrix: domains.Matrix, mask: np.ndarray, steps: int, generator: torch.Generator) -> Any:
+        """What is known, and draws in the other places."""
+        block = self.block_
+        known = block.knowable(torch.from_numpy(mask).to(self.device_))
+        if self.denoiser_ is None:
+            drawn = block.write(block.latent(block.empty(len(mask), self.device_)))
+        else:
+            x, streams = block.read(matrix).to(self.device_), Streams([generator], len(mask))
+            grid = self.process_.grid(steps)
+            drawn = block.write(complete_rows(self.process_, self.denoiser_, grid, streams, x, known))
+        drawn, dense = (each.toarray() if sp.issparse(each) else each for each in (drawn, matrix))
+        return np.where(mask, dense, drawn)
+
+    def _block_size(self, columns: int) -> int:
+        """Rows of a block."""
+        return int(np.clip(ENTRIES // columns, 1, ROWS))
+
     # What was observed.
 
     def _observed(self, X: Any, fraction: Any) -> tuple[domains.Matrix, np.ndarray]:
@@ -113,7 +194,7 @@ class Starts(Estimator):
         self, what: str, matrix: domains.Matrix, fraction: np.ndarray
     ) -> Iterator[tuple[np.ndarray, domains.Matrix, Tensor]]:
         """Blocks of rows: their numbers, the rows, and the times (B,) at which α is their fraction."""
-        size = int(np.clip(ENTRIES // matrix.shape[1], 1, ROWS))
+        size = self._block_size(matrix.shape[1])
         starts = range(0, matrix.shape[0], size)
         kinds, group = np.unique(fraction, return_inverse=True)
         found = kinds if self.process_ is None else np.array([self.process_.schedule.time(each) for each in kinds])
