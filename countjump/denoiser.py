@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from countjump.schedules import Schedule
 from countjump.states import distinct, odd_numbers, row_hash
 
-NARROW = 3  # features up to which rows in equal states at equal times are evaluated once in training
+NARROW = 4  # features up to which rows in equal states at equal times are evaluated once in training
 CHUNK, SPARSE_CHUNK = 256, 64  # dense and sparse rows that are evaluated together when not training
 
 
@@ -36,16 +36,16 @@ class Denoiser(nn.Module):
         self.condition = condition
         self.chunk = SPARSE_CHUNK if getattr(block, "sparse", False) else CHUNK
 
-    def forward(self, z: Any, t: Tensor, condition: Tensor | None = None) -> Any:
-        """The prediction for the states z at the times t, (B,) or (1,) for all."""
+    def forward(self, z: Any, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None) -> Any:
+        """The prediction for the states z at the times t, (B,) or (1,) for all; what is ``known`` (B, knowables) is at time 0."""
         alpha = self.schedule.alpha(t)[:, None].expand(len(z), 1)
-        features = self.block.features(z, alpha)  # type: ignore[operator]
+        features = self.block.features(z, alpha, *(() if known is None else (known,)))  # type: ignore[operator]
         if condition is not None and self.condition is None:
             raise ValueError("this denoiser takes no condition: give it a module that embeds one")
         embedded = None if condition is None or self.condition is None else self.condition(condition)
         if not self.training:
             output = self._in_chunks(features, t, embedded)
-        elif self.discrete and features.shape[1] <= NARROW and embedded is None:
+        elif self.discrete and features.shape[1] <= NARROW and embedded is None and known is None:
             first, group = distinct(_key(z, t))
             output = self.network(features[first], t[first] if len(t) > 1 else t, None).index_select(0, group)
         else:
@@ -67,7 +67,12 @@ class Denoiser(nn.Module):
 
 def _key(z: Any, t: Tensor) -> Tensor:
     """Equal for equal states at equal times."""
-    return row_hash(z) * odd_numbers(2)[0] + t.double().view(torch.int64) * odd_numbers(2)[1]
+    return row_hash(z) * odd_numbers(2)[0].to(t.device) + time_key(t)
+
+
+def time_key(t: Tensor) -> Tensor:
+    """Numbers that are equal for equal times."""
+    return t.double().view(torch.int64) * odd_numbers(2)[1].to(t.device)
 
 
 def condition_key(z: Any, condition: Tensor | None) -> Tensor:

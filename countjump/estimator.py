@@ -194,8 +194,7 @@ class Estimator(Fitted, ABC):
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
-        kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
-        self._adopt(plan, dtype, kind, seed, device, scaling)
+        self._adopt(plan, dtype, kind_of_matrix(X), seed, device, scaling)
         if self.denoiser_ is not None:
             with threads_for(self.block_.varying):
                 self._train(Rows(matrix), f"{identity}-{seed}", params)
@@ -315,11 +314,15 @@ class Estimator(Fitted, ABC):
             start = torch.randint(len(times), (1,), device=device, generator=generator)
             t = times[(torch.arange(len(x), device=device) + start) % len(times)]
             z = process.marginal(x, t[:, None]).sample(generator)
-            return denoiser(z, t), x, z, t[:, None]
+            known = process.draw_known(len(x), generator)
+            if known is None:
+                return denoiser(z, t), x, z, t[:, None], ()
+            z = block.hold(z, block.shown(x), known)
+            return denoiser(z, t, known=known), x, z, t[:, None], (known,)
 
         def loss(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> torch.Tensor:
-            prediction, x, z, t = believe(index, generator, learning)
-            return process.loss(x, z, t, prediction, generator).mean()
+            prediction, x, z, t, known = believe(index, generator, learning)
+            return process.loss(x, z, t, prediction, generator, *known).mean()
 
         @torch.no_grad()
         def validation() -> float:
@@ -327,7 +330,10 @@ class Estimator(Fitted, ABC):
             losses = [float(loss(part, seeded(device, self.seed_, 2, i), False)) for i, part in enumerate(parts)]
             return float(np.average(losses, weights=[len(part) for part in parts]))
 
-        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe)
+        def believe_only(index: np.ndarray, generator: torch.Generator) -> tuple[Any, ...]:
+            return believe(index, generator)[:4]
+
+        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe_only)
         stages = block.stages(context, training, kept, updates)
         apart = {parameter for stage in stages for parameter in stage.parameters}
         network = Stage(
@@ -404,16 +410,20 @@ class Estimator(Fitted, ABC):
         """The reals, dtype and kind that went in."""
         if self.scaling_ is not None:
             rows = self.scaling_.apply(sp.csr_matrix(rows))
-        kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[self.sparse_]
-        finished = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
-        values = finished.data if self.sparse_ else finished
+        return self._as_kind(rows, self.sparse_)
+
+    def _as_kind(self, rows: np.ndarray | sp.csr_matrix, sparse: str) -> Any:
+        """In the dtype that went in, as a "matrix" or "array" of scipy, or, for "", of numpy."""
+        kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[sparse]
+        finished = kind(rows if sparse or isinstance(rows, np.ndarray) else rows.toarray())
+        values = finished.data if sparse else finished
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
             most = float(limits.max)  # which float64 may round up
             values = np.clip(np.rint(values), limits.min, most if most <= limits.max else np.nextafter(most, 0))
         elif self.dtype_.kind == "f":
             values = np.minimum(values, np.finfo(self.dtype_).max)
-        if not self.sparse_:
+        if not sparse:
             return values.astype(self.dtype_)
         finished.data = values
         return finished.astype(self.dtype_)
@@ -583,6 +593,11 @@ def validation() -> Any:
     from sklearn.utils import validation
 
     return validation
+
+
+def kind_of_matrix(X: Any) -> str:
+    """What X is: a "matrix" or an "array" of scipy, or, "", of numpy."""
+    return "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
 
 
 @contextmanager

@@ -18,13 +18,14 @@ from countjump import domains, persistence, planning, transforms
 from countjump.data import Layout
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
-from countjump.estimator import WHOLE_PARAMETERS, Estimator, whole
+from countjump.estimator import WHOLE_PARAMETERS, whole
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import BELIEFS, PROCESSES, SPARSE, one_of
 from countjump.planning.plan import network_name
 from countjump.processes.base import Process
 from countjump.processes.jump import OBJECTIVES
 from countjump.schedules import Schedule
+from countjump.starts import Starts
 from countjump.transforms import Coding, Scaling
 
 
@@ -50,7 +51,7 @@ class HiddenParameter:
 
 
 @dataclass(eq=False, repr=False)
-class JumpModel(Estimator):
+class JumpModel(Starts):
     """A generative model of non-negative data by thinning and thickening counts (Chen and Zhou, ICML 2023).
 
     Parameters

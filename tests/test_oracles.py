@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from block_examples import zero_atom
 from goodness import LEVEL, flat, generator, grid, pearson, same
 from torch import Tensor
 

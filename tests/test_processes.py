@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from block_examples import zero_atom
 from goodness import LEVEL, flat, generator, grid, pearson, same
 from torch import Tensor, nn
 

@@ -89,8 +89,8 @@ class Training:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a chain: the state at time t (1,) and what was predicted there, of all rows or of the distinct states alone; row
-    i is then in the state ``group`` i."""
+    """One step of a chain: the state at time t, (B,) or (1,) for all rows, and what was predicted there, of all rows or of the
+    distinct states alone; row i is then in the state ``group`` i."""
 
     z: Any
     prediction: Any
@@ -111,6 +111,7 @@ class Block(nn.Module, ABC):
     inputs: int
     outputs: int
 
+    knowables = 0  # things that can be known each by itself while others are not: columns, or whole groups of them
     sparse = False  # whether its rows are kept as their non-zeros
     exact = False  # whether z_0 is x_0 itself
     decoding = "latent"  # how x_0 comes from z_0: "latent" z_0/λ, "mean" E[x_0], or "draw" from the belief
@@ -170,8 +171,9 @@ class Block(nn.Module, ABC):
     # What a network sees and means.
 
     @abstractmethod
-    def features(self, z: Any, alpha: Tensor) -> Tensor:
-        """What the network sees of z_t: (B, inputs), float32."""
+    def features(self, z: Any, alpha: Tensor, known: Tensor | None = None) -> Tensor:
+        """What the network sees of z_t: (B, inputs), float32. What is ``known`` (B, knowables) is at its own time 0: see
+        :meth:`hold`. A block that has no knowables is not asked with it."""
 
     @abstractmethod
     def belief(self, output: Tensor, z: Any, alpha: Tensor) -> Belief:
@@ -181,28 +183,70 @@ class Block(nn.Module, ABC):
         """What an update looks at of x_0: all of it. ``learning`` is false where the network is only looked at."""
         return x
 
-    def loss(self, belief: Belief, x: Any, z: Any, alpha: Tensor, generator: torch.Generator) -> Tensor:
-        """−ln belief(x_0), or −ln belief(z_0 − z_t), per row, on a scale of about one per entry."""
-        if belief.data is not None:
-            return -belief.data.log_prob(x) / x[0].numel()
-        missing = self.missing(x, z, alpha).sample(generator)
-        return -belief.missing.log_prob(missing) / missing[0].numel()
+    def loss(
+        self,
+        belief: Belief,
+        x: Any,
+        z: Any,
+        alpha: Tensor,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
+        """−ln belief(x_0), or −ln belief(z_0 − z_t), of what is not known, per row, on a scale of about one per entry."""
+        law, value = belief.data, x
+        if law is None:
+            law, value = belief.missing, self.missing(x, z, alpha).sample(generator)
+        log_prob = law.log_prob(value) if known is None else law.log_prob_without(value, known)
+        return -log_prob / value[0].numel()
 
     def rate_scale(self, alpha: Tensor) -> Tensor:
         """What E[z_0 − z_t given x_0] is in units of x_0: λ (1 − α) for Poisson JUMP; 1 where z_0 is x_0."""
         return torch.ones_like(alpha)
 
-    def divergence(self, belief: Belief, x: Any, z: Any, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
+    def divergence(
+        self,
+        belief: Belief,
+        x: Any,
+        z: Any,
+        alpha: Tensor,
+        reveal: Tensor | None = None,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """The paper's D_φ(x_0, f), or D_φ(x_0 − z_t, f − z_t) where z_0 is x_0, per row and column; with the weight λ (1 − α)
-        reveal of the step where that is given."""
+        reveal of the step where that is given. What is ``known`` counts as zero."""
         # E[z_0 − z_t given x_0] and the belief's rate differ from (x_0, f) by the factor λ (1 − α), 1 for binomial JUMP.
         scale = self.rate_scale(alpha)
         divergence = relative_entropy(self.missing(x, z, alpha).mean / scale, belief.missing.mean / scale)
-        return (divergence if reveal is None else divergence * scale * reveal).mean(-1)
+        divergence = divergence if reveal is None else divergence * scale * reveal
+        return (divergence if known is None else self.hold(divergence, torch.zeros_like(divergence), known)).mean(-1)
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         """What is learned apart from the network, from the ``rows`` that it is trained on or from those ``held_out``."""
         return []
+
+    # What is known.
+
+    def knowable(self, known: Tensor) -> Tensor:
+        """Of what is known of the columns (B, columns), what is of the ``knowables`` (B, knowables)."""
+        return known[:, :0]
+
+    def shown(self, x: Any) -> Any:
+        """x_0 as the state at time 0, E[z_0 given x_0]: where it is known there is nothing to be drawn."""
+        return self.encode(x).mean
+
+    def hold(self, z: Any, whole: Any, known: Tensor) -> Any:
+        """The state z, but ``whole``, x_0 as it is :meth:`shown`, where it is ``known``: that is at its own time 0 all along."""
+        return z
+
+    # What is observed of thinned rows.
+
+    def uncounted(self) -> tuple[int, str] | None:
+        """The place of a column that holds no counts which are thinned themselves, and what it holds; None where all do."""
+        return 0, "does not hold counts"
+
+    def upper_bounds(self) -> np.ndarray:
+        """The largest value that each column can have; infinity for none."""
+        return np.full(self.columns, np.inf)
 
     # From counts back to data.
 
@@ -266,7 +310,8 @@ class Blocks(Block):
         self.parts = nn.ModuleList(parts)
         self.places = [place.numpy() for place in places]
         self.size = sum(part.size for part in parts)
-        self.inputs, self.outputs = (sum(getattr(part, name) for part in parts) for name in ("inputs", "outputs"))
+        sizes = (sum(getattr(part, name) for part in parts) for name in ("inputs", "outputs", "knowables"))
+        self.inputs, self.outputs, self.knowables = sizes
         self.sparse = any(part.sparse for part in parts)
         self.exact = all(part.exact for part in parts)
         dense = sum(part.varying for part in parts if not part.sparse)
@@ -304,10 +349,13 @@ class Blocks(Block):
         """The method of every part, with each argument's own part where it is a joint one."""
 
         def own(argument: Any, place: int) -> Any:
-            return argument.parts[place] if isinstance(argument, Joint | Belief | Step) else argument
+            return argument.parts[place] if isinstance(argument, Joint | Belief | Step | _Each) else argument
+
+        def knows(part: Any, argument: Any) -> bool:
+            return not isinstance(argument, _Each) or part.knowables > 0
 
         return tuple(
-            getattr(part, name)(*(own(argument, place) for argument in arguments))
+            getattr(part, name)(*(own(argument, place) for argument in arguments if knows(part, argument)))
             for place, part in enumerate(self.parts)
         )
 
@@ -320,8 +368,22 @@ class Blocks(Block):
     def missing(self, x: Joint, z: Joint, alpha: Tensor) -> JointLaw:
         return JointLaw(self._map("missing", x, z, alpha))
 
-    def features(self, z: Joint, alpha: Tensor) -> Tensor:
-        return torch.cat(self._map("features", z, alpha), -1)
+    def features(self, z: Joint, alpha: Tensor, known: Tensor | None = None) -> Tensor:
+        return torch.cat(self._map("features", z, alpha, *self._known(known)), -1)
+
+    def _known(self, known: Tensor | None) -> tuple[Any, ...]:
+        """What is known, as an argument for each of the parts; none where nothing is."""
+        return () if known is None else (_Each(known.split([part.knowables for part in self.parts], -1)),)
+
+    def knowable(self, known: Tensor) -> Tensor:
+        return torch.cat([part.knowable(known[:, place]) for part, place in self._each()], -1)
+
+    def shown(self, x: Joint) -> Joint:
+        return Joint(self._map("shown", x))
+
+    def hold(self, z: Joint, whole: Joint, known: Tensor) -> Joint:
+        each = zip(self.parts, z.parts, whole.parts, self._known(known)[0].parts, strict=True)
+        return Joint(tuple(part.hold(*own) for part, *own in each))  # type: ignore[operator]
 
     def belief(self, output: Tensor, z: Joint, alpha: Tensor) -> Belief:
         """Part by part, each with its own of the outputs."""
@@ -331,14 +393,30 @@ class Blocks(Block):
     def subsample(self, x: Joint, learning: bool, generator: torch.Generator) -> Joint:
         return Joint(self._map("subsample", x, learning, generator))
 
-    def loss(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, generator: torch.Generator) -> Tensor:
+    def loss(
+        self,
+        belief: Belief,
+        x: Joint,
+        z: Joint,
+        alpha: Tensor,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """The parts' losses by their weights, added."""
-        losses = torch.stack(self._map("loss", belief, x, z, alpha, generator))
+        losses = torch.stack(self._map("loss", belief, x, z, alpha, generator, *self._known(known)))
         return (losses.double() * self.weights.to(losses.device)[:, None]).sum(0)
 
-    def divergence(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
+    def divergence(
+        self,
+        belief: Belief,
+        x: Joint,
+        z: Joint,
+        alpha: Tensor,
+        reveal: Tensor | None = None,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """The parts' divergences, added."""
-        return torch.stack(self._map("divergence", belief, x, z, alpha, reveal)).sum(0)
+        return torch.stack(self._map("divergence", belief, x, z, alpha, reveal, *self._known(known))).sum(0)
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         return [
@@ -347,8 +425,24 @@ class Blocks(Block):
             for stage in part.stages(training.part(place, columns), rows, held_out, updates)
         ]
 
+    def uncounted(self) -> tuple[int, str] | None:
+        found = ((part.uncounted(), place) for part, place in self._each())
+        return next(((int(place[each[0]]), each[1]) for each, place in found if each is not None), None)
+
+    def upper_bounds(self) -> np.ndarray:
+        bounds = super().upper_bounds()
+        for part, place in self._each():
+            bounds[place] = part.upper_bounds()
+        return bounds
+
     def latent(self, z: Joint) -> Joint:
         return Joint(self._map("latent", z))
+
+    def expectation(self, z: Joint, belief: Belief, alpha: Tensor) -> Tensor:
+        """The parts' columns in their places."""
+        pieces = self._map("expectation", z, belief, alpha)
+        order = np.argsort(np.concatenate(self.places))
+        return torch.cat(pieces, 1)[:, torch.from_numpy(order).to(z.device)]
 
     def decode(self, z: Joint, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Joint:
         return Joint(self._map("decode", z, belief, before, alpha, generator))
@@ -369,6 +463,13 @@ class Blocks(Block):
 def to_dense(matrix: Any) -> np.ndarray:
     """Rows of a matrix (ndarray or CSR) in float64."""
     return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Each:
+    """An argument of its own for each of several blocks."""
+
+    parts: tuple[Any, ...]
 
 
 def constants(module: nn.Module, **tensors: Tensor) -> None:

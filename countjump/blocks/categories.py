@@ -43,7 +43,8 @@ class Categories(Block):
         self.spans = [int(n) if dummy else 1 for n, dummy in zip(sizes, dummies, strict=True)]
         self.dummies = [bool(dummy) for dummy in dummies]
         self.size = sum(self.spans)
-        self.inputs, self.outputs = self.groups * (self.parts + 1), self.groups * self.parts
+        self.inputs, self.outputs = self.groups * (self.parts + 2), self.groups * self.parts
+        self.knowables = self.groups
         possible = torch.arange(self.parts) < sizes[:, None]
         constants(self, levels=levels.double(), possible=possible, log_shares=shares.double().clamp(min=1e-300).log())
 
@@ -85,19 +86,17 @@ class Categories(Block):
     def _fall(count: Tensor, logits: Tensor) -> Product:
         return Product(TotalTimesComposition(Binomial(count, torch.ones_like(count)), Multinomial(logits)))
 
-    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """The level, if it is known, and whether it is."""
-        return torch.cat([z, z.sum(-1, keepdim=True)], -1).flatten(1).float()
+    def features(self, z: Tensor, alpha: Tensor, known: Tensor | None = None) -> Tensor:
+        """The level, if its unit has fallen, whether it has, and whether it was known."""
+        fallen = z.sum(-1, keepdim=True)
+        known = torch.zeros_like(fallen) if known is None else known[..., None].to(z)
+        return torch.cat([z, fallen, known], -1).flatten(1).float()
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
         """The training shares times exp(output)."""
         raw = output.double().reshape(len(output), self.groups, self.parts)
         logits = (raw + self.log_shares).masked_fill(~self.possible, -torch.inf)
         return Belief(self._fall(1 - z.sum(-1), logits))
-
-    def loss(self, belief: Belief, x: Tensor, z: Tensor, alpha: Tensor, generator: torch.Generator) -> Tensor:
-        """−ln belief(level) of what is missing, per group."""
-        return -belief.missing.log_prob(x - z) / self.groups
 
     def latent(self, z: Tensor) -> Tensor:
         return z
@@ -109,3 +108,25 @@ class Categories(Block):
         escapes, stays = (math.log(self.escape), math.log1p(-self.escape)) if self.escape else (-math.inf, 0.0)
         mass = torch.where(unknown, escapes, stays).double().sum(1)
         return torch.where(unknown[..., None], likeliest, x), mass
+
+    # What is known.
+
+    def knowable(self, known: Tensor) -> Tensor:
+        together = [columns.all(1) for columns in known.split(self.spans, 1)]
+        for columns, each in zip(known.split(self.spans, 1), together, strict=True):
+            apart = (columns.any(1) & ~each).nonzero()
+            if len(apart):
+                raise ValueError(
+                    f"row {int(apart[0])} has some columns of a group of 0/1 columns known and others not: they are known together, "
+                    "or not at all"
+                )
+        return torch.stack(together, 1)
+
+    def shown(self, x: Tensor) -> Tensor:
+        return x
+
+    def hold(self, z: Tensor, whole: Tensor, known: Tensor) -> Tensor:
+        return torch.where(known[..., None], whole, z)
+
+    def uncounted(self) -> tuple[int, str] | None:
+        return 0, "holds categories"

@@ -161,6 +161,10 @@ class Product(CountLaw):
     def log_prob(self, value: Tensor) -> Tensor:
         return self.entries.log_prob(value).flatten(1).sum(1)
 
+    def log_prob_without(self, value: Tensor, left_out: Tensor) -> Tensor:
+        """Of all entries but those that are ``left_out``."""
+        return self.entries.log_prob(value).masked_fill(left_out, 0.0).flatten(1).sum(1)
+
     @property
     def mean(self) -> Tensor:
         return self.entries.mean
