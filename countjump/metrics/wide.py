@@ -141,10 +141,20 @@ def synthetic_accuracy(
     less than the second, and rows without any topics can score well where they are many and the columns few: read it beside
     what other rows score. The classifier is ridge regression on the normalised ln(1 + x).
     """
-    train, synthetic, test = (normalize(_log1p(x)) for x in (train_x, synthetic_x, test_x))
+    train, synthetic, test = (normalised_logs(x) for x in (train_x, synthetic_x, test_x))
     theirs = RidgeClassifier(solver="sparse_cg").fit(train, train_y)
     ours = RidgeClassifier(solver="sparse_cg").fit(synthetic, theirs.predict(synthetic))
     return float(ours.score(test, test_y)), float(theirs.score(test, test_y))
+
+
+def normalised_logs(x: sp.csr_matrix) -> sp.csr_matrix:
+    """ln(1 + x), every row divided by its length √Σ: what linear classifiers see.
+
+    >>> normalised_logs(sp.csr_matrix([[0, 3, 3], [0, 7, 0]])).toarray().round(4)
+    array([[0.    , 0.7071, 0.7071],
+           [0.    , 1.    , 0.    ]])
+    """
+    return normalize(_log1p(x))
 
 
 def nearest(train: sp.csr_matrix, rows: sp.csr_matrix) -> np.ndarray:
