@@ -26,6 +26,7 @@ class TableSet:
     groups: tuple[tuple[str, ...], ...] = ()
     """Columns of 0 and 1 that sum to one in every row."""
     margins: tuple[str, ...] = ()
+    """Columns, or groups by the first letter of their columns."""
     pair: tuple[str, ...] = ()
     image: tuple[int, int] | None = None
 
@@ -40,6 +41,16 @@ class TableSet:
         frame = pd.read_csv(self.path(data), keep_default_na=False)
         names = [name for name in frame if frame[name].dtype == bool or name in self.codes]
         return frame.astype(dict.fromkeys(names, str))
+
+
+def with_levels(frame: pd.DataFrame, groups: tuple[tuple[str, ...], ...]) -> pd.DataFrame:
+    """The table with a column for each group, named by a letter: which of its columns is 1, or "broken"."""
+    found = {}
+    for group in groups:
+        part = frame[list(group)]
+        whole = (part.sum(axis=1) == 1) & part.isin([0, 1]).all(axis=1)
+        found[group[0][0]] = part.idxmax(axis=1).where(whole, "broken")
+    return frame.assign(**found)
 
 
 def digits() -> pd.DataFrame:
@@ -186,7 +197,7 @@ SETS = {
     "rings": TableSet("two rings as counts (made)", rings, margins=("x", "y"), pair=("x", "y")),
     "moons": TableSet("two moons as counts (made)", moons, margins=("x", "y"), pair=("x", "y")),
     "one-hot": TableSet(
-        "three dependent groups of ten 0/1 columns (made)", one_hot, groups=ONE_HOT, margins=ONE_HOT[1][:3]
+        "three dependent groups of ten 0/1 columns (made)", one_hot, groups=ONE_HOT, margins=("a", "b", "c")
     ),
     "mixed": TableSet(
         "visits, purchases, a 0/1 flag, euros, an exposure that is 1 in 78 % of the rows, lumpy ages (made)",

@@ -30,7 +30,7 @@ from threadpoolctl import threadpool_limits
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rivals import RIVALS
-from benchmarks.table_sets import SETS, TableSet
+from benchmarks.table_sets import SETS, TableSet, with_levels
 from countjump import JumpModel
 from countjump.atomic import locked
 from countjump.experiments.runner import (
@@ -89,14 +89,16 @@ def measure(
 ) -> dict[str, float]:
     """What is recorded of rows that were made, beside those of the held-out half."""
     ours, theirs = nearer_copies(train, made, held_out)
-    broken = [(made[list(g)].sum(axis=1) != 1) | ~made[list(g)].isin([0, 1]).all(axis=1) for g in about.groups]
+    groups = with_levels(made, about.groups).drop(columns=made.columns)
     found = {
         "auc": two_sample_auc(held_out, made, seed=seed),
         "column_shapes": column_shapes(held_out, made),
         "pair_trends": pair_trends(held_out, made),
         "rank_error": rank_correlation_error(held_out, made),
         "copies": theirs if made is train else ours,
-    } | ({"broken": float(np.any(broken, axis=0).mean())} if broken else {})
+    }
+    if about.groups:
+        found["broken"] = float((groups == "broken").any(axis=1).mean())
     return {name: round(value, 5) for name, value in found.items()}
 
 
@@ -140,10 +142,11 @@ def as_frame(made: Any, frame: pd.DataFrame) -> pd.DataFrame:
 def shown(about: TableSet, held_out: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
     """What the pictures need: shares of values or of bins, which the held-out rows give, and some rows."""
     margins = {}
+    wide = [with_levels(frame, about.groups) for frame in (held_out, made)]
     for name in about.margins:
-        real, ours = held_out[name], made[name]
+        real, ours = (frame[name] for frame in wide)
         if real.dtype.kind not in "iuf":
-            places: list[Any] = real.value_counts().index[:LEVELS].tolist()
+            places: list[Any] = [*real.value_counts().index[:LEVELS], *(["broken"] if about.groups else [])]
             shares = [(ours == place).mean() for place in places]
         else:
             low, high = np.quantile(real, [0.005, 0.995])
@@ -151,7 +154,7 @@ def shown(about: TableSet, held_out: pd.DataFrame, made: pd.DataFrame) -> dict[s
             whole = real.dtype.kind in "iu"
             edges = np.arange(int(low) - 0.5, high + width, width) if whole else np.linspace(low, high, BARS + 1)
             places = [float(f"{edge:.6g}") for edge in edges]
-            shares = np.histogram(ours, edges)[0] / len(ours)
+            shares = np.histogram(np.clip(ours, edges[0], edges[-1]), edges)[0] / len(ours)
         margins[name] = {"places": places, "shares": [round(float(share), 4) for share in shares]}
     pair = [[float(f"{value:.4g}") for value in made[name][:DOTS]] for name in about.pair]
     images = made[:IMAGES].to_numpy().round().astype(int).tolist() if about.image else []
@@ -192,7 +195,9 @@ def page(records: list[Record]) -> str:
         if table:
             lines += ["", f"## {title}", "", words, "", *markdown(head, table)]
     pictures = [f"![{name}]({name}.png)" for name in names if _pictured(records, name)]
-    colours = "Margins: held-out rows (filled), countjump (orange), CART (green)."
+    colours = (
+        "Margins: held-out rows (filled), countjump (orange), CART (green); what is further out is in the outer bars."
+    )
     if pictures:
         lines += ["", "## Pictures", "", f"{colours} Below: {DOTS} rows, or {IMAGES} images, of each.", "", *pictures]
     return "\n".join(lines) + "\n"
@@ -203,7 +208,7 @@ def cell(records: list[Record], field: str, method: str, steps: int) -> str:
     where = {"method": method, "steps": steps}
     if field == "seconds":
         both = [mean_of(records, f"seconds_{what}", **where) for what in ("fit", "sample")]
-        return " / ".join(f"{each[0]:.3g}" for each in both if each)
+        return " / ".join(f"{each[0]:.2f}" for each in both if each)
     if (found := mean_of(records, field, **where)) is None:
         return ""
     floor = mean_of(records, field, method=FLOOR)
