@@ -86,6 +86,7 @@ SHARED = {
     "data": ("rows",),
     "training": ("batches", "checkpoints", "optimisers"),
     "planning": ("decisions", "parts"),
+    "metrics": ("wide", "tables"),
     "report": ("figures",),
     "experiments": ("runner",),
 }
