@@ -24,7 +24,7 @@ from countjump.planning.plan import network_name
 from countjump.processes.base import Process
 from countjump.processes.jump import OBJECTIVES
 from countjump.schedules import Schedule
-from countjump.transforms import Scaling
+from countjump.transforms import Weights
 
 
 @dataclass(eq=False, repr=False)
@@ -111,7 +111,7 @@ class JumpModel(Estimator):
         """Read a model that :meth:`save` wrote; one with a network of one's own needs that ``network`` again."""
         return cls._load(path, {} if network is None else {"network": network})
 
-    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
+    def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
