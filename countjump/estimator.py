@@ -30,7 +30,7 @@ from countjump.processes.base import Process
 from countjump.progress import Progress
 from countjump.sampling import sample_rows, seeded
 from countjump.training import Settings, run
-from countjump.transforms import Scaling
+from countjump.transforms import Weights
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -79,7 +79,7 @@ class Fitted:
     block_: Any
     process_: Any
     denoiser_: Any
-    scaling_: Scaling | None
+    scaling_: Weights | None
     layout_: Layout | None
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -158,7 +158,7 @@ class Estimator(Fitted, ABC):
     def _possible_rows(self) -> float:
         """How many different rows the model can make; infinity if they are not finite."""
 
-    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
+    def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """How the data is made out of counts, if it is, and if the counts are to be modelled in its place."""
         return None
 
@@ -284,7 +284,7 @@ class Estimator(Fitted, ABC):
         return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=described)
 
     def _adopt(
-        self, plan: Any, dtype: np.dtype, sparse: str, seed: int, device: torch.device, scaling: Scaling | None
+        self, plan: Any, dtype: np.dtype, sparse: str, seed: int, device: torch.device, scaling: Weights | None
     ) -> None:
         """Take on a plan: every fitted attribute but the network's training."""
         self.plan_, self.dtype_, self.sparse_, self.seed_ = plan, np.dtype(dtype), sparse, seed
@@ -562,7 +562,7 @@ class Estimator(Fitted, ABC):
         plan = model._recall(fitted["plan"], inner)
         scaling = fitted["scaling"]
         if scaling is not None:
-            scaling = Scaling(arrays["scaling"], **scaling)
+            scaling = Weights(arrays["scaling"], **scaling)
         model.layout_ = None if fitted["layout"] is None else Layout.recall(fitted["layout"])
         model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling)
         if model.denoiser_ is not None:

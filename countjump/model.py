@@ -26,7 +26,7 @@ from countjump.processes.base import Process
 from countjump.processes.jump import OBJECTIVES
 from countjump.schedules import Schedule
 from countjump.starts import Starts
-from countjump.transforms import Coding, Scaling
+from countjump.transforms import Coding, Weights
 
 
 class HiddenParameter:
@@ -151,7 +151,7 @@ class JumpModel(Starts):
             declared = dict.fromkeys(range(X.shape[1]), self.domain.levels)
         return Layout.of(X, declared)
 
-    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
+    def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):

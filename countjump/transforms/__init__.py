@@ -1,6 +1,7 @@
-"""Transforms: reversible, found in the data or declared, and said in ``choices_``."""
+"""Transforms between the data and what is modelled: reversible, found or declared, and never silent."""
 
 from countjump.transforms.columns import Coding, Offset, Step
-from countjump.transforms.weights import Scaling, find
+from countjump.transforms.finding import find
+from countjump.transforms.weights import Weights
 
-__all__ = ["Coding", "Offset", "Scaling", "Step", "find"]
+__all__ = ["Coding", "Offset", "Step", "Weights", "find"]
