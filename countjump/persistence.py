@@ -29,7 +29,7 @@ from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
 
 FORMAT = "countjump-model"
-VERSION = 6
+VERSION = 7
 FILE = "model.json"
 PATIENCE = 30.0
 """Seconds that a save, or a load beside one, waits for its turn."""
