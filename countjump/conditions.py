@@ -25,7 +25,10 @@ MOST_KEPT = 10_000
 KNOTS = 65
 """Quantiles of a number by which its rank is told."""
 
-LARGEST = 10.0
+LARGEST = 1e100
+"""The largest number of a covariate."""
+
+SQUASHED = 10.0
 """Standard deviations from the mean beyond which a number is squashed."""
 
 LONGEST = 1000
@@ -86,23 +89,24 @@ class Numbers:
     @classmethod
     def of(cls, name: str | int | None, dtype: str, values: np.ndarray) -> Numbers:
         """That of some values."""
-        # Scaled, so that squares of the largest floats are numbers too.
-        size = max(float(np.abs(values).max()), 1e-300)
-        mean, deviation = size * float((values / size).mean()), size * float((values / size).std())
-        return cls(name, dtype, mean, deviation or 1.0, np.quantile(values, np.linspace(0, 1, KNOTS)))
+        deviation = float(values.std())
+        deviation = max(deviation, 1 / LARGEST) if deviation else 1.0
+        return cls(name, dtype, float(values.mean()), deviation, np.quantile(values, np.linspace(0, 1, KNOTS)))
 
     def read(self, values: Any, where: Any) -> np.ndarray:
         """The same numbers in float64; something else is an error."""
         for row, value in enumerate(found := plain_values(values, where)):
-            if isinstance(value, str) or not math.isfinite(value):
-                raise ValueError(f"{where(row)} = {value!r} is not a finite number, as this covariate is one")
+            if isinstance(value, str) or not abs(value) <= LARGEST:
+                raise ValueError(
+                    f"{where(row)} = {value!r} is not a number of at most {LARGEST:g}, as this covariate is one"
+                )
         return np.array(found, dtype=np.float64)
 
     def features(self, values: np.ndarray) -> np.ndarray:
         """(n, 2): standardised, and squashed where it is large; and the rank among those of training, from −1 to 1."""
-        standard = (values / self.deviation - self.mean / self.deviation) / LARGEST
-        rank = np.interp(values, self.knots, np.linspace(-1, 1, KNOTS))
-        return np.stack([LARGEST * np.tanh(standard), rank], 1)
+        standard = (values - self.mean) / self.deviation
+        rank = np.interp(values / self.deviation, self.knots / self.deviation, np.linspace(-1, 1, KNOTS))
+        return np.stack([SQUASHED * np.tanh(standard / SQUASHED), rank], 1)
 
     def write(self, values: np.ndarray) -> np.ndarray:
         """In the dtype that went in."""
@@ -318,16 +322,16 @@ def columns_of(y: Any) -> tuple[str, list[Any], list[Any]]:
         return "frame", plain_names, [y[name] for name in names]
     if is_scalar(y) or isinstance(y, Mapping):
         raise ValueError(f"y = {y!r:.60} is no list: give one label, or one row of covariates, for each row")
-    array = y if hasattr(y, "dtype") and hasattr(y, "shape") else objects(y)
-    if hasattr(array, "detach"):
-        array = array.detach().cpu().numpy()
+    listed = not (hasattr(y, "dtype") and hasattr(y, "shape"))
+    array = objects(y) if listed else y.detach().cpu().numpy() if hasattr(y, "detach") else y
     if len(array.shape) == 1:
-        return "labels", [None], [array]
+        return "labels", [None], [typed(array) if listed else array]
     if len(array.shape) != 2 or not array.shape[1]:
         raise ValueError(
             f"y must have one or two dimensions, and at least one column: its shape is {tuple(array.shape)}"
         )
-    return "matrix", list(range(array.shape[1])), [array[:, each] for each in range(array.shape[1])]
+    columns = [typed(array[:, each]) if listed else array[:, each] for each in range(array.shape[1])]
+    return "matrix", list(range(len(columns))), columns
 
 
 def objects(y: Any) -> np.ndarray:
@@ -338,6 +342,12 @@ def objects(y: Any) -> np.ndarray:
         raise TypeError(
             f"y is of type {type(y).__name__}: give labels, or covariates as a matrix or a frame"
         ) from error
+
+
+def typed(values: np.ndarray) -> np.ndarray:
+    """Objects of one type as what numpy makes of them."""
+    kinds = {type(value) for value in values}
+    return np.array(values.tolist()) if len(kinds) == 1 and kinds <= {str, bool, int, float} else values
 
 
 def is_scalar(y: Any) -> bool:
@@ -383,10 +393,10 @@ def plain_values(values: Any, where: Any) -> list[Any]:
                 f"{where(row)} = {value!r:.60} is of type {type(value).__name__}: labels are strings, whole numbers or booleans, "
                 "covariates numbers too"
             )
-        elif math.isnan(value):
-            raise ValueError(f"{where(row)} {MISSING}")
-        elif isinstance(value, np.longdouble) or (isinstance(value, int) and abs(value) > 2**53):
-            value = float(value)
+        elif not isinstance(value, int):
+            value = float(value)  # a long double
+            if math.isnan(value):
+                raise ValueError(f"{where(row)} {MISSING}")
         found.append(value)
     return found
 
@@ -402,9 +412,9 @@ def column_of(values: Any, name: Any, where: Any, form: str) -> Categories | Num
     found = plain_values(values, where)
     numeric = all(isinstance(value, int | float) and not isinstance(value, bool) for value in found)
     for row, value in enumerate(found):
-        if isinstance(value, float) and not math.isfinite(value):
-            raise ValueError(f"{where(row)} = {value!r} is not finite: drop such rows")
-    whole = numeric and all(float(value).is_integer() for value in found)
+        if not isinstance(value, str) and not abs(value) <= LARGEST:
+            raise ValueError(f"{where(row)} = {value!r:.60} is above {LARGEST:g}: drop such rows, or rescale y")
+    whole = numeric and all(isinstance(value, int) or value.is_integer() for value in found)
     kind = np.asarray(values).dtype
     kind = kind if kind.kind in "biufU" else np.array(found).dtype if numeric else np.dtype(object)
     if numeric and dtype != "category" and not (form == "labels" and whole):

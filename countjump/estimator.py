@@ -42,8 +42,15 @@ TIMES_PER_BATCH = 32
 SPARSE_DECAY = 1.0
 """The decay of the weights of wide sparse models: they have more of them than rows have taught."""
 
-SPARSE_ROWS, STREAMS = 32, 32
-"""Wide sparse rows that share one stream of random numbers, and streams that are drawn together: the more, the fewer operations."""
+SPARSE_ROWS, MOST_STREAMS = 32, 1024
+"""Wide sparse rows that share one stream of random numbers, and streams that are drawn together at most."""
+
+FEW_KINDS = 200
+"""Distinct y times columns up to which a stream with several y is drawn for each of them; else every row has a stream of its own,
+which costs half a millisecond, about."""
+
+Y_ROWS = 1024
+"""Rows whose y is drawn from one stream of random numbers."""
 
 MOST_HELD_OUT = 10_000
 """Rows that are held out at most."""
@@ -191,10 +198,10 @@ class Estimator(Fitted, ABC):
 
     def _fit(self, X: Any, y: Any = None) -> None:
         matrix = self._read(X)
-        conditions, given = (None, None) if y is None else Conditions.fit(y, matrix.shape[0])
+        conditions, read = (None, None) if y is None else Conditions.fit(y, matrix.shape[0])
         device = self._device()
         params = self._checked_params()
-        of_y = () if conditions is None or given is None else (conditions.identity(given),)
+        of_y = () if conditions is None or read is None else (conditions.identity(read),)
         identity, dtype = fingerprint(matrix, self._identity(), *of_y), matrix.dtype
         given = without_float16(matrix)
         matrix = without_denormals(given)
@@ -212,7 +219,7 @@ class Estimator(Fitted, ABC):
         kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
         self._adopt(plan, dtype, kind, seed, device, scaling, conditions)
         if self.denoiser_ is not None:
-            condition = self._encode(given)
+            condition = self._encode(read)
             with threads_for(self.block_.varying):
                 self._train(Rows(matrix), f"{identity}-{seed}", params, condition)
 
@@ -313,9 +320,9 @@ class Estimator(Fitted, ABC):
                 denoiser.take_condition(conditions.levels, conditions.features, plan.width)
         self.block_.to(device)
         self.denoiser_ = None if denoiser is None else denoiser.to(device).eval()
-        columns = self.block_.size
-        dense = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
-        self.block_rows_ = SPARSE_ROWS if self.block_.sparse else dense
+        self.block_rows_ = SPARSE_ROWS if self.block_.sparse else rows_at_once(self.block_)
+        if conditions is not None and len(conditions.kept) * self.block_.size > FEW_KINDS:
+            self.block_rows_ = 1
 
     def _train(self, rows: Rows, identity: str, params: dict[str, Any], condition: torch.Tensor | None) -> None:
         process, denoiser, block, device = self.process_, self.denoiser_, self.block_, self.device_
@@ -404,36 +411,43 @@ class Estimator(Fitted, ABC):
         seed = as_seed(random_state)
         if n_samples * 8 * (1 if self.sparse_ else self.block_.columns) > memory():
             raise ValueError(f"n_samples={n_samples} rows are more than there is memory for: draw fewer at a time")
-        streams = -(-n_samples // self.block_rows_)
         given = self._given(y, n_samples, seed)
         if return_y and given is None:
             raise ValueError(f"return_y=True: {WITHOUT_Y}")
-        together = STREAMS if self.block_.sparse else 1
-        groups = [range(start, min(start + together, streams)) for start in range(0, streams, together)]
-        pieces = []
+        # A stream is drawn under one y. If its rows have several, it is drawn once for each: a row does not feel the others' y.
+        stream, place = np.divmod(np.arange(n_samples), self.block_rows_)
+        drawn, which = np.unique(stream)[:, None], stream
+        if given is not None:
+            drawn, which = np.unique(np.column_stack([stream, given]), axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        wanted = (which.ravel() * self.block_rows_ + place)[order]
+        together = max(min(rows_at_once(self.block_), MOST_STREAMS) // self.block_rows_, 1)
+        groups = [drawn[start : start + together] for start in range(0, len(drawn), together)]
+        pieces, size = [], together * self.block_rows_
         shown = self.progress and len(groups) > 1
         with threads_for(self.block_.varying), Progress("sampling", len(groups), "blocks", shown) as progress:
-            for group in groups:
-                some = None if given is None else given[group.start * self.block_rows_ : group.stop * self.block_rows_]
-                pieces.append(self._finish(self._draw(seed, group, steps, denoise, some)))
+            for number, group in enumerate(groups):
+                rows = self._draw(seed, group[:, 0], steps, denoise, None if given is None else group[:, 1:])
+                mine = wanted[slice(*np.searchsorted(wanted, [number * size, (number + 1) * size]))] - number * size
+                pieces.append(self._finish(rows if len(mine) == rows.shape[0] else rows[mine]))
                 progress.advance()
         if not pieces:
             rows = self._finish(np.zeros((0, self.block_.columns)))
         else:
-            rows = (sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces))[:n_samples]
-        return (rows, self.conditions_.write(given[:n_samples])) if return_y else rows  # type: ignore[union-attr, index]
+            rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
+        if (order[1:] < order[:-1]).any():
+            rows = rows[np.argsort(order)]
+        return (rows, self.conditions_.write(given)) if return_y else rows  # type: ignore[union-attr, arg-type]
 
     def _draw(
-        self, seed: int, group: range, steps: int, denoise: Denoise, given: np.ndarray | None
+        self, seed: int, group: np.ndarray, steps: int, denoise: Denoise, given: np.ndarray | None
     ) -> np.ndarray | sp.csr_matrix:
-        """The rows of some streams in float64; CSR where they are sampled as sparse rows."""
-        rows = len(group) * self.block_rows_
+        """The rows of some streams in float64, each under its row of y; CSR where they are sampled as sparse rows."""
         if self.denoiser_ is None:
-            return self.block_.write(self.block_.latent(self.block_.empty(rows, self.device_)))
-        if given is not None and len(given) < rows:  # the last block is drawn whole
-            given = np.concatenate([given, np.broadcast_to(given[-1:], (rows - len(given), given.shape[1]))])
-        streams = Streams([seeded(self.device_, seed, stream) for stream in group], self.block_rows_)
-        times, condition = self.process_.grid(steps), self._encode(given)
+            return self.block_.write(self.block_.latent(self.block_.empty(len(group) * self.block_rows_, self.device_)))
+        streams = Streams([seeded(self.device_, seed, int(stream)) for stream in group], self.block_rows_)
+        condition = self._encode(None if given is None else given.repeat(self.block_rows_, axis=0))
+        times = self.process_.grid(steps)
         return self.block_.write(sample_rows(self.process_, denoise, times, streams, self.device_, condition))
 
     # Conditions.
@@ -455,10 +469,10 @@ class Estimator(Fitted, ABC):
         if self.conditions_ is None or y is not None:
             return self._read_y(y, rows)
         heights = [
-            torch.rand(self.block_rows_, dtype=torch.float64, generator=seeded("cpu", seed, stream, 1)).numpy()
-            for stream in range(-(-rows // self.block_rows_))
+            torch.rand(Y_ROWS, dtype=torch.float64, generator=seeded("cpu", seed, stream, 1)).numpy()
+            for stream in range(-(-rows // Y_ROWS))
         ]
-        return self.conditions_.draw(np.concatenate([np.empty(0), *heights]))
+        return self.conditions_.draw(np.concatenate([np.empty(0), *heights])[:rows])
 
     def _encode(self, given: np.ndarray | None) -> torch.Tensor | None:
         return None if given is None or self.conditions_ is None else self.conditions_.encode(given).to(self.device_)
@@ -727,6 +741,13 @@ def row_names(matrix: domains.Matrix) -> np.ndarray:
         for a, b in itertools.pairwise(ends)
     ]
     return np.array(names, dtype="V16")
+
+
+def rows_at_once(block: Any) -> int:
+    """Rows that are drawn together: the more, the fewer operations, and the more memory."""
+    if block.sparse:
+        return 1024
+    return 25_600 if block.size <= 1 else 2 ** int(np.log2(np.clip(2**21 // block.size, 64, 1024)))
 
 
 def with_y(names: np.ndarray, given: np.ndarray | None) -> np.ndarray:
