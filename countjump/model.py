@@ -131,7 +131,8 @@ class JumpModel(Starts):
     @property
     def choices_(self) -> dict[str, str]:
         """What "auto" chose, and why."""
-        return self.plan_.reasons | ({} if self.scaling_ is None else {"scaling": str(self.scaling_)})
+        others = {"scaling": self.scaling_, "y": self.conditions_}
+        return self.plan_.reasons | {name: str(value) for name, value in others.items() if value is not None}
 
     @classmethod
     def load(cls, path: str | Path, network: Callable[[int, int, int], nn.Module] | None = None) -> Self:

@@ -76,6 +76,8 @@ class Training:
     t_max: float | None
     believe: Callable[[np.ndarray, torch.Generator], tuple[Belief, Any, Any, Tensor]]
     """(numbers of rows, generator) → the belief at random times, x_0, z_t and t (B, 1)."""
+    condition: Callable[[np.ndarray, torch.Generator, bool], Tensor | None] = lambda *_: None
+    """(numbers of rows, generator, whether to learn) → their conditions, of which some are dropped to learn without."""
 
     def part(self, place: int, columns: np.ndarray) -> Training:
         """That of one of several blocks."""
@@ -178,6 +180,17 @@ class Block(nn.Module, ABC):
     @abstractmethod
     def belief(self, output: Tensor, z: Any, alpha: Tensor) -> Belief:
         """The belief that the network's output (B, outputs) means."""
+
+    def mix(self, plain: Tensor, given: Tensor, weight: float) -> Tensor:
+        """The output of a network that is guided: ``plain`` is that without a condition, ``given`` that with one."""
+        return plain + weight * (given - plain)
+
+    def take_condition(self, embedding: Callable[[int], nn.Module]) -> None:
+        """Rows have conditions: what is learned apart from the network may embed them, in vectors of any width."""
+
+    def conditioned(self, belief: Belief, z: Any, alpha: Tensor, condition: Tensor | None) -> Belief:
+        """The belief with what the block itself knows of the condition."""
+        return belief
 
     def subsample(self, x: Any, learning: bool, generator: torch.Generator) -> Any:
         """What an update looks at of x_0: all of it. ``learning`` is false where the network is only looked at."""
@@ -389,6 +402,17 @@ class Blocks(Block):
         """Part by part, each with its own of the outputs."""
         outputs = output.split([part.outputs for part in self.parts], -1)
         return Belief.join(self._map("belief", Joint(outputs), z, alpha))
+
+    def mix(self, plain: Tensor, given: Tensor, weight: float) -> Tensor:
+        sizes = [part.outputs for part in self.parts]
+        outputs = (Joint(each.split(sizes, -1)) for each in (plain, given))
+        return torch.cat(self._map("mix", *outputs, weight), -1)
+
+    def take_condition(self, embedding: Callable[[int], nn.Module]) -> None:
+        self._map("take_condition", embedding)
+
+    def conditioned(self, belief: Belief, z: Joint, alpha: Tensor, condition: Tensor | None) -> Belief:
+        return Belief.join(self._map("conditioned", belief, z, alpha, condition))
 
     def subsample(self, x: Joint, learning: bool, generator: torch.Generator) -> Joint:
         return Joint(self._map("subsample", x, learning, generator))

@@ -76,7 +76,8 @@ class Counts(ColumnBlock):
         raw = self.by_column(output)
         logits, parts = self._smooth(raw[..., : self.smooth], z, alpha) if self.smooth else ([], [])
         if self.atoms.shape[-1]:
-            thinned = Binomial(self.atoms, alpha[..., None]).log_prob(z[..., None])
+            # A column that is known has units at t = 1, too.
+            thinned = Binomial(self.atoms, alpha[..., None].clamp(min=1e-100)).log_prob(z[..., None])
             tilt = torch.einsum("bdj,daj->bda", raw[..., self.smooth :], self.basis)
             logits = [*logits, tilt + self.log_atoms + thinned]
             parts = [*parts, Known(self.atoms - z[..., None])]
