@@ -351,8 +351,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                     for record in new:
                         print(json.dumps({key: value for key, value in record.items() if key != "shown"}), flush=True)
     records = read_records(given.out)
-    pictures = {f"{name}.png": picture(name, records) for name in SETS if _pictured(records, name)}
-    write_pages(given.out, {"table.md": page(records)} | pictures)
+    write_pages(given.out, {"table.md": page(records)})
+    for name in SETS:
+        if _pictured(records, name):
+            write_pages(given.out, {f"{name}.png": picture(name, records)})
     return 0
 
 
