@@ -178,7 +178,11 @@ class Categorical(Domain):
         if self.levels is None:
             return
         levels = tuple(each.item() if isinstance(each, np.generic) else each for each in self.levels)
-        if not levels or len(set(levels)) < len(levels) or not all(isinstance(each, str | int | float) for each in levels):
+        if (
+            not levels
+            or len(set(levels)) < len(levels)
+            or not all(isinstance(each, str | int | float) for each in levels)
+        ):
             raise ValueError(f"Categorical needs different levels, numbers or strings, got {self.levels!r}")
         object.__setattr__(self, "levels", levels)
 

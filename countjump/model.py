@@ -105,7 +105,7 @@ class JumpModel(Starts):
     objective: str = "auto"
     decode: str = "auto"
     schedule: str | Schedule = "linear-beta"
-    transform: Any = HiddenParameter("auto")  # noqa: RUF009
+    transform: Any = HiddenParameter("auto")
     network: str | Callable[[int, int, int], nn.Module] = "mlp"
 
     @property

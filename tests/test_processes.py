@@ -347,7 +347,9 @@ def test_the_bound_on_a_density_is_one(name: str):
     """∫ exp(bound) = 1 over one column, with the mass at an exact zero; the other columns are the same block's, left out."""
     one = torch.ones(1, dtype=torch.float64)
     if name == "reals":
-        block: Block = Reals(NonNegative(), one, one, 3 * one, torch.stack([one, 2 * one, one])[..., None], *zero_atom(0.2 * one))
+        block: Block = Reals(
+            NonNegative(), one, one, 3 * one, torch.stack([one, 2 * one, one])[..., None], *zero_atom(0.2 * one)
+        )
         points = np.linspace(0, 12, 301)
     else:
         block = units(Bounded(2.0), d(3), 2, d(2.0))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from typing import Any
 
 import numpy as np
 import torch

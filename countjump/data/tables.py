@@ -186,7 +186,9 @@ def _as_numbers(column: Any, name: str) -> np.ndarray:
     if values.dtype.kind in "mM":
         raise TypeError(f"column {name!r} holds dates or times ({values.dtype}): turn them into numbers, such as days")
     if values.dtype.kind in "iu" and (np.abs(values.astype(object)) > 2**53).any():
-        raise ValueError(f"column {name!r} has values above 2^53, where float64 no longer holds every count: rescale it")
+        raise ValueError(
+            f"column {name!r} has values above 2^53, where float64 no longer holds every count: rescale it"
+        )
     if values.dtype == object:
         for row, value in enumerate(values):
             if not isinstance(value, int | float | np.number | np.bool_):

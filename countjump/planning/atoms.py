@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,9 @@ MOST_ATOMS = 256
 LEAST_ROWS = 3
 """In which an atom is seen: a real that the data holds only once or twice is none."""
 
+NARROW = 1e-6
+"""The cell of reals that are written with any number of digits, as a part of their range."""
+
 FREE, DEGREE = 8, 6
 """Atoms of a column that have a log-odds of their own, and the degree of the polynomial in their ranks that all have."""
 
@@ -27,44 +31,47 @@ class Margin:
     shares: np.ndarray
     mixture: np.ndarray
 
-    def log_prob(self, x: np.ndarray, cell: float) -> np.ndarray:
+    def log_prob(self, x: np.ndarray, cell: float, counts: bool) -> np.ndarray:
         """ln P of the values, each with the cell around it."""
-        smooth = (1 - self.shares.sum()) * cell * smooth_law(x, self.mixture, cell == 1.0)
+        smooth = (1 - self.shares.sum()) * cell * smooth_law(x, self.mixture, counts)
         place = np.minimum(np.searchsorted(self.atoms, x), max(len(self.atoms) - 1, 0))
         mass = np.where(self.atoms[place] == x, self.shares[place], 0.0) if len(self.atoms) else 0.0
         return np.log(np.maximum(mass + smooth, 1e-300))
 
 
-def find_margin(values: np.ndarray, components: int, cell: float | None) -> Margin:
+def find_margin(values: np.ndarray, components: int, counts: bool, cell: float | None = None) -> Margin:
     """The law of a column, with the atoms by which rows that are held out become likelier.
 
-    ``cell`` is the distance of neighbouring values as they are written (1 for counts), and None for any reals. Without atoms, with those
-    values that stick out, or with all that are repeated: what is fitted to one half of the rows and likelier on the other one, both
-    ways, is taken. Zero among reals, which have no density there, is always an atom.
+    ``cell`` is the distance of neighbouring reals as they are written, and None for any. Without atoms, with those values that
+    stick out, or with all that are repeated: what is fitted to one half of the rows and likelier on the other one, both ways, is
+    taken. Zero among reals, which have no density there, is always an atom.
 
     >>> rng = np.random.default_rng(0)
     >>> lumpy = np.where(rng.random(2000) < 0.3, 40, rng.poisson(40, 2000))
-    >>> find_margin(lumpy.astype(float), 2, 1.0).atoms
+    >>> find_margin(lumpy.astype(float), 2, counts=True).atoms
     array([40.])
     """
-    width = _narrow(values) if cell is None else cell
+    width = 1.0 if counts else cell or max(float(values.max() - values.min()), 1e-290) * NARROW
     half = np.random.default_rng(0).permutation(len(values)) % 2
     best, chosen = -np.inf, _no_atoms
     for choose in (_no_atoms, _sticking_out, _repeated):
         gain = 0.0
         for each in (0, 1):
-            fitted = _fit(values[half == each], components, width, choose)
-            gain += fitted.log_prob(values[half != each], width).sum()
+            fitted = _fit(values[half == each], components, width, counts, choose)
+            gain += fitted.log_prob(values[half != each], width, counts).sum()
         # More atoms must be worth it: two numbers more, as an information criterion asks.
         if gain > best + 2:
             best, chosen = gain, choose
-    return _fit(values, components, width, chosen)
+    return _fit(values, components, width, counts, chosen)
 
 
-def _fit(values: np.ndarray, components: int, cell: float, choose: object) -> Margin:
-    counts = cell == 1.0
+Choice = Callable[[np.ndarray, np.ndarray, int, float, bool], np.ndarray]
+"""(distinct values, how often each is seen, components, cell, counts) → which are atoms."""
+
+
+def _fit(values: np.ndarray, components: int, cell: float, counts: bool, choose: Choice) -> Margin:
     distinct, total = np.unique(values, return_counts=True)
-    atom = choose(distinct, total, components, cell)  # type: ignore[operator]
+    atom = choose(distinct, total, components, cell, counts)
     if not counts:
         atom = atom | (distinct == 0)
     kept = np.flatnonzero(atom)
@@ -89,17 +96,17 @@ def fit_smooth(others: np.ndarray, values: np.ndarray, components: int, counts: 
     return np.stack([np.full(components, 1 / components), np.ones(components), around])
 
 
-def _no_atoms(distinct: np.ndarray, total: np.ndarray, components: int, cell: float) -> np.ndarray:
+def _no_atoms(distinct: np.ndarray, total: np.ndarray, components: int, cell: float, counts: bool) -> np.ndarray:
     return np.zeros(len(distinct), dtype=bool)
 
 
-def _repeated(distinct: np.ndarray, total: np.ndarray, components: int, cell: float) -> np.ndarray:
-    return total >= min(LEAST_ROWS, max(total.sum() // 100, 2)) if cell == 1.0 else total >= LEAST_ROWS
+def _repeated(distinct: np.ndarray, total: np.ndarray, components: int, cell: float, counts: bool) -> np.ndarray:
+    return total >= LEAST_ROWS
 
 
-def _sticking_out(distinct: np.ndarray, total: np.ndarray, components: int, cell: float) -> np.ndarray:
+def _sticking_out(distinct: np.ndarray, total: np.ndarray, components: int, cell: float, counts: bool) -> np.ndarray:
     """Those that are much more frequent than a smooth law fitted to the others says."""
-    atom, rows, counts = np.zeros(len(distinct), dtype=bool), total.sum(), cell == 1.0
+    atom, rows = np.zeros(len(distinct), dtype=bool), total.sum()
     for _ in range(4):
         left = np.repeat(distinct[~atom], total[~atom])
         some = left if counts else left[left > 0]
@@ -111,12 +118,6 @@ def _sticking_out(distinct: np.ndarray, total: np.ndarray, components: int, cell
             break
         atom |= new
     return atom
-
-
-def _narrow(values: np.ndarray) -> float:
-    """A cell of reals that holds one of them, about."""
-    spread = float(values.max() - values.min())
-    return max(spread, 1e-290) * 1e-6
 
 
 def smooth_law(x: np.ndarray, mixture: np.ndarray, counts: bool) -> np.ndarray:

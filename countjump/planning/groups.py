@@ -11,10 +11,13 @@ import scipy.sparse as sp
 
 from countjump import domains
 from countjump.data import Rows
-from countjump.domains import Binary, Bounded, Categorical, Count, Domain, NonNegative, OneHot, Simplex
+from countjump.domains import Binary, Bounded, Categorical, Domain, NonNegative, OneHot, Simplex
 from countjump.planning.decisions import SPARSE, WIDE, one_of
 from countjump.transforms import Coding, Offset, Step
 from countjump.transforms.columns import decimals_of, find_offset, find_step
+
+MANY = 1000
+"""Steps of a column of whole numbers, on average and from end to end, above which it is modelled as reals, rounded, beside others."""
 
 NAMED = 6
 """Columns that a reason names, at most."""
@@ -49,7 +52,9 @@ class Names:
             return [column for each in key for column in self.find(each, what)]
         if self.names is not None and isinstance(key, str):
             if key not in self.names:
-                raise ValueError(f"{what} names the column {key!r}, which is not there: X has {self.said(range(self.count))}")
+                raise ValueError(
+                    f"{what} names the column {key!r}, which is not there: X has {self.said(range(self.count))}"
+                )
             return [self.names.index(key)]
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             if not -self.count <= key < self.count:
@@ -234,7 +239,7 @@ def _column_by_column(
             whole = step is not None or bool((coded == np.rint(coded)).all())
             found.append(_Found("count" if whole else "real", offset, step or (1.0 if whole else None), True))
         else:
-            found.append(_look_at(values, look))
+            found.append(_look_at(values, look, several=X.shape[1] > 1))
         if found[-1].offset > values.min():
             raise ValueError(
                 f"column {names[column]} has {values.min():g}, below its offset {found[-1].offset:g}: lower the offset"
@@ -262,7 +267,9 @@ def _group(X: Any, kind: str, places: np.ndarray, columns: np.ndarray, found: li
     rows = X.shape[0]
     escape = 1 / ((rows + 1) * len(columns))
     whole = kind == "count"
-    coding = Coding.of([each.offset for each in found], [each.step or 1.0 for each in found], [whole] * len(found), escape)
+    coding = Coding.of(
+        [each.offset for each in found], [each.step or 1.0 for each in found], [whole] * len(found), escape
+    )
     coding.escape[[each.declared for each in found]] = 0.0
     decimals = np.array([each.decimals for each in found])
     if not whole:
@@ -276,7 +283,7 @@ def _group(X: Any, kind: str, places: np.ndarray, columns: np.ndarray, found: li
     return Group(domain, columns[places], False, coding, decimals)
 
 
-def _look_at(values: np.ndarray, look: bool) -> _Found:
+def _look_at(values: np.ndarray, look: bool, several: bool) -> _Found:
     """The kind of a column of numbers, its offset and step."""
     if ((values == 0) | (values == 1)).all():
         return _Found("flag", step=1.0)
@@ -285,10 +292,22 @@ def _look_at(values: np.ndarray, look: bool) -> _Found:
     step = (find_step(values) if look else None) or (1.0 if whole else None)
     if not look:
         return _Found("count" if whole else "real", 0.0, step, decimals=places)
-    if step is None and values.min() >= 0 and values.max() <= 1 and (values > 0.9).sum() >= 0.01 * np.count_nonzero(values):
+    if (
+        step is None
+        and values.min() >= 0
+        and values.max() <= 1
+        and (values > 0.9).sum() >= 0.01 * np.count_nonzero(values)
+    ):
         return _Found("bounded", decimals=places)
     if values.min() == values.max():
         return _Found("count" if whole else "real", 0.0, 1.0 if whole else None, decimals=places)
+    if (
+        step is not None
+        and several
+        and np.abs(values).mean() > MANY * step
+        and (values.max() - values.min()) > MANY * step
+    ):
+        step = None  # as counts, they would be seen long before the other columns
     offset = find_offset(values, step)
     return _Found("real" if step is None else "count", offset, step, decimals=places)
 
@@ -335,7 +354,9 @@ def _declared_transforms(transform: Any, names: Names) -> dict[int, tuple[float,
     for key, asked in whole.items():
         each = asked if isinstance(asked, tuple) else () if asked is None else (asked,)
         if not all(isinstance(one, Offset | Step) for one in each):
-            raise TypeError(f"transform has {asked!r} for {key!r}: use Offset(...), Step(...), a tuple of both, or None")
+            raise TypeError(
+                f"transform has {asked!r} for {key!r}: use Offset(...), Step(...), a tuple of both, or None"
+            )
         offset = next((float(one.value) for one in each if isinstance(one, Offset)), 0.0)
         step = next((float(one.size) for one in each if isinstance(one, Step)), None)
         for column in names.find(key, "transform"):
@@ -362,13 +383,15 @@ def _say_kinds(
     reasons: dict[str, str],
 ) -> None:
     words = {"count": "whole numbers", "real": "reals", "bounded": "reals from 0 to 1", "categories": "categories"}
-    said = [
-        f"{words[kind]} ({names.said(columns[kinds == kind].tolist())})" for kind in words if (kinds == kind).any()
+    said = [f"{words[kind]} ({names.said(columns[kinds == kind].tolist())})" for kind in words if (kinds == kind).any()]
+    said += [
+        f"groups of 0/1 columns that sum to one ({names.said(columns[group].tolist())})" for group in dummies[:NAMED]
     ]
-    said += [f"groups of 0/1 columns that sum to one ({names.said(columns[group].tolist())})" for group in dummies[:NAMED]]
     _say(reasons, "domain", ", ".join(said) + ": what every column shows")
     offsets = [(column, each) for column, each in zip(columns.tolist(), found, strict=True) if each.offset != 0]
-    steps = [(column, each) for column, each in zip(columns.tolist(), found, strict=True) if each.step not in (None, 1.0)]
+    steps = [
+        (column, each) for column, each in zip(columns.tolist(), found, strict=True) if each.step not in (None, 1.0)
+    ]
     said = [f"{names[column]} from {each.offset:g}" for column, each in offsets[:NAMED]]
     said += [f"{names[column]} in steps of {each.step:g}" for column, each in steps[:NAMED]]
     more = max(len(offsets) - NAMED, 0) + max(len(steps) - NAMED, 0)

@@ -103,7 +103,7 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     arrays["largest"] = np.where(bounded, arrays["bounds"], stats.largest)
     if decided.atoms and decided.process == "binomial" and rows.columns < WIDE:
         found = [
-            free_levels(column, int(bound)) if bound < FEW_LEVELS else find_margin(column, components, 1.0)
+            free_levels(column, int(bound)) if bound < FEW_LEVELS else find_margin(column, components, counts=True)
             for column, bound in zip(_some(rows).T, arrays["bounds"], strict=True)
         ]
         arrays |= _atoms(found)
@@ -130,8 +130,8 @@ def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
         digits = np.full(rows.columns, -1) if decided.cells is None else decided.cells
         for place, column in enumerate(_some(rows).T):
             if np.count_nonzero(column) >= LEAST:
-                cell = None if digits[place] < 1 else 10.0 ** -float(digits[place])
-                found[place] = find_margin(column, decided.components, cell)
+                cell = None if digits[place] < 0 else 10.0 ** -float(digits[place])
+                found[place] = find_margin(column, decided.components, False, cell)
                 gammas[:, place] = found[place].mixture
     return options, arrays | _atoms(found) | {"gammas": gammas}
 
@@ -162,7 +162,9 @@ def plan_categories(rows: Rows, domain: Domain, declared: bool) -> Recipe:
     else:
         known = domain.places() if isinstance(domain, Categorical) else None
         levels = [np.unique(column) if known is None else known for column in dense.T]
-        totals = [np.array([(column == level).sum() for level in each]) for column, each in zip(dense.T, levels, strict=True)]
+        totals = [
+            np.array([(column == level).sum() for level in each]) for column, each in zip(dense.T, levels, strict=True)
+        ]
         dummies = np.zeros(rows.columns, dtype=bool)
     most = max(len(each) for each in levels)
     arrays = {"levels": np.zeros((len(levels), most)), "shares": np.zeros((len(levels), most))}
@@ -170,7 +172,11 @@ def plan_categories(rows: Rows, domain: Domain, declared: bool) -> Recipe:
         arrays["levels"][group, : len(values)] = values
         # A declared level that was never seen has half a row.
         arrays["shares"][group, : len(values)] = np.maximum(total, 0.5) / np.maximum(total, 0.5).sum()
-    escape = 0.0 if declared and (isinstance(domain, OneHot) or domain.levels is not None) else 1 / ((rows.count + 1) * len(levels))  # type: ignore[attr-defined]
+    escape = (
+        0.0
+        if declared and (isinstance(domain, OneHot) or domain.levels is not None)
+        else 1 / ((rows.count + 1) * len(levels))
+    )  # type: ignore[attr-defined]
     sizes = np.array([len(each) for each in levels])
     return {"domain": domain, "escape": escape}, arrays | {"sizes": sizes, "dummies": dummies}
 

@@ -17,8 +17,16 @@ from countjump.domains import Categorical, Count, Domain, NonNegative, OneHot, S
 from countjump.networks import NETWORKS
 from countjump.planning import decisions
 from countjump.planning.decisions import one_of
-from countjump.planning.groups import Group, Names, find_groups
-from countjump.planning.parts import PLANNERS, Decided, Part, default_components, kind_of, plan_categories, plan_constants
+from countjump.planning.groups import NAMED, Group, Names, find_groups
+from countjump.planning.parts import (
+    PLANNERS,
+    Decided,
+    Part,
+    default_components,
+    kind_of,
+    plan_categories,
+    plan_constants,
+)
 from countjump.processes import Jump
 from countjump.schedules import Schedule
 
@@ -48,7 +56,11 @@ class Plan:
         several = len([part for part in self.parts if part.kind != "constant"]) > 1
         if not several:
             return next(iter(kinds))
-        return {int(column): part.domain.select(np.array([place])) for part in self.parts for place, column in enumerate(part.columns)}
+        return {
+            int(column): part.domain.select(np.array([place]))
+            for part in self.parts
+            for place, column in enumerate(part.columns)
+        }
 
 
 def default_width(columns: int) -> int:
@@ -125,7 +137,7 @@ def _plan_group(
     rows = Rows(X) if every else Rows(X).select(group.columns)
     raw = rows.statistics()
     constant = raw.smallest == raw.largest
-    if isinstance(domain, Categorical | OneHot) and not every or isinstance(domain, Categorical):
+    if (isinstance(domain, Categorical | OneHot) and not every) or isinstance(domain, Categorical):
         return _plan_categories(rows, group, raw, constant)
     process = decisions.choose_process(asked["process"], domain, lam, reasons)
     scaled = asked["process"] == "poisson" or not isinstance(lam, str)
@@ -184,11 +196,32 @@ def _plan_group(
         )
         kind = kind_of(decided)
         parts.append(Part(kind, columns, mine, *PLANNERS[kind](some, stats, decided), coding=coding))
+        _say_atoms(parts[-1], names, reasons)
     whole_lam = chosen_lam
     if len(chosen_lam) == len(varying) and len(varying) < len(group.columns):
         whole_lam = np.ones(len(group.columns))
         whole_lam[varying] = chosen_lam
     return Planned(parts, process, belief, whole_lam, expected, totals, some.columns)
+
+
+def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
+    """Which values of which columns have a mass of their own."""
+    if "atoms" not in part.arrays:
+        return
+    shares, atoms = part.arrays["atom_shares"], part.arrays["atoms"]
+    if part.coding is not None:
+        atoms = part.coding.decode(atoms.T.copy()).T
+    said = []
+    for place, column in enumerate(part.columns):
+        order = np.argsort(-shares[place], kind="stable")[: int((shares[place] > 0).sum())]
+        shown = ", ".join(f"{atoms[place, at]:g} ({shares[place, at]:.1%})" for at in order[:3])
+        if len(order):
+            more = f" and {len(order) - 3} more" if len(order) > 3 else ""
+            said.append(f"{names[column]}: {shown}{more}")
+    if said:
+        more = f"; and of {len(said) - NAMED} more columns" if len(said) > NAMED else ""
+        before = f"{reasons['atoms']}; " if "atoms" in reasons else ""
+        reasons["atoms"] = before + "; ".join(said[:NAMED]) + more
 
 
 def _plan_categories(rows: Rows, group: Group, raw: Columns, constant: np.ndarray) -> Planned:
@@ -203,7 +236,15 @@ def _plan_categories(rows: Rows, group: Group, raw: Columns, constant: np.ndarra
         options, arrays = plan_categories(rows.select(used), group.domain, group.declared)
         parts.append(Part("categories", group.columns[used], group.domain, options, arrays))
     groups = 1 if dummies else len(varying)
-    return Planned(parts, "binomial", "mixture", np.ones(len(group.columns)), float(groups), np.full(rows.count, float(groups)), groups)
+    return Planned(
+        parts,
+        "binomial",
+        "mixture",
+        np.ones(len(group.columns)),
+        float(groups),
+        np.full(rows.count, float(groups)),
+        groups,
+    )
 
 
 def network_name(network: Any) -> str:

@@ -69,7 +69,9 @@ class Coding:
     @classmethod
     def of(cls, offset: list[float], step: list[float], whole: list[bool], escape: float = 0.0) -> Coding:
         """With the decimals that offsets and steps have."""
-        decimals = [max(decimals_of(np.array([a])), decimals_of(np.array([b]))) for a, b in zip(offset, step, strict=True)]
+        decimals = [
+            max(decimals_of(np.array([a])), decimals_of(np.array([b]))) for a, b in zip(offset, step, strict=True)
+        ]
         places = np.where(whole, decimals, -1)
         arrays = (np.array(each, dtype=np.float64) for each in (offset, step))
         return cls(*arrays, np.array(whole, dtype=bool), places, np.full(len(offset), escape))
@@ -141,7 +143,7 @@ def decimals_of(values: np.ndarray) -> int:
 def find_step(values: np.ndarray) -> float | None:
     """The largest number of which the differences of all values are multiples, if there is one that tells something.
 
-    It tells something if the column has at most a thousand steps from end to end, or if most of its values come several times.
+    It tells something if the column has at most a thousand steps from end to end; whole numbers are steps of one, at least.
 
     >>> find_step(np.array([0.1, 0.3, 0.7])), find_step(np.array([10.0, 15.0, 40.0]))
     (0.2, 5.0)
@@ -155,7 +157,7 @@ def find_step(values: np.ndarray) -> float | None:
         return None
     common = int(np.gcd.reduce(units.astype(np.int64)))
     cells = units[-1] / common
-    if cells > MOST_CELLS and len(distinct) > len(values) / 4:
+    if cells > MOST_CELLS and places > 0:
         return None
     return float(np.round(common / 10.0**places, places))
 
@@ -177,7 +179,9 @@ def find_offset(values: np.ndarray, step: float | None) -> float:
         return math.floor((low - room) * 10.0**digits) / 10.0**digits
     n = values / size
     wall = low > 0 and begins_at_wall(np.rint((values - low) / size), len(values))
-    return low if low < 0 or n.var() < n.mean() / 2 or wall else 0.0 if _is_multiple(low, size) else math.fmod(low, size)
+    return (
+        low if low < 0 or n.var() < n.mean() / 2 or wall else 0.0 if _is_multiple(low, size) else math.fmod(low, size)
+    )
 
 
 def begins_at_wall(n: np.ndarray, rows: int) -> bool:

@@ -303,7 +303,9 @@ def _forms(X: sp.csr_matrix, fit: _Fit) -> Iterator[tuple[np.ndarray, str | None
     if len(fit.unit) == 1:
         yield (weights[0] if equal else weights) * np.exp(fit.unit[0]), None, 1.0
     elif fit.norm is not None and not (equal and fit.norm == "l1" and not fit.sublinear):
-        size = np.bincount(row, value, X.shape[0]) if fit.norm == "l1" else np.sqrt(np.bincount(row, value**2, X.shape[0]))
+        size = (
+            np.bincount(row, value, X.shape[0]) if fit.norm == "l1" else np.sqrt(np.bincount(row, value**2, X.shape[0]))
+        )
         gain = float(np.median(size[filled]))
         yield weights[0] if equal else weights, fit.norm, 1.0 if abs(gain - 1) <= STEPS * fit.tolerance else gain
     elif not fit.sublinear:
@@ -362,7 +364,9 @@ def _among(value: np.ndarray, those: np.ndarray, width: float) -> np.ndarray:
     """Which values are among some that are sorted."""
     if not len(those):
         return np.zeros(len(value), dtype=bool)
-    place = np.clip(np.searchsorted(those, value), 1, len(those) - 1) if len(those) > 1 else np.zeros(len(value), dtype=int)
+    place = (
+        np.clip(np.searchsorted(those, value), 1, len(those) - 1) if len(those) > 1 else np.zeros(len(value), dtype=int)
+    )
     return np.minimum(np.abs(value - those[place]), np.abs(value - those[place - 1])) <= width
 
 

@@ -139,7 +139,9 @@ class Weights:
         else:
             size = self._sizes(counts)
         again = self.gain * weight * term(number, self.sublinear) / np.where(size > 0, size, 1.0)[row]
-        wrong = ~whole(share[: X.nnz], tolerance, self.sublinear) | (np.abs(again - linear) > STEPS * tolerance * linear)
+        wrong = ~whole(share[: X.nnz], tolerance, self.sublinear) | (
+            np.abs(again - linear) > STEPS * tolerance * linear
+        )
         known = np.bincount(row, wrong, minlength=X.shape[0]) == 0
         return counts, known & (np.bincount(row, number, X.shape[0]) <= total if hidden else True)
 
