@@ -133,6 +133,7 @@ def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
                 cell = None if digits[place] < 0 else 10.0 ** -float(digits[place])
                 found[place] = find_margin(column, decided.components, False, cell)
                 gammas[:, place] = found[place].mixture
+    options["zero_escape"] = 1 / ((rows.count + 1) * rows.columns)
     return options, arrays | _atoms(found) | {"gammas": gammas}
 
 
