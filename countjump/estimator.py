@@ -338,7 +338,7 @@ class Estimator(Fitted, ABC):
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
         held_out = min(int(rows.count * params["validation_fraction"]), MOST_HELD_OUT)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = params["batch_size"] or default_batch_size(block.varying)
+        batch_size = params["batch_size"] or default_batch_size(rows.count, block.varying)
         updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
 
         def given(index: np.ndarray, generator: torch.Generator, learning: bool) -> torch.Tensor | None:
@@ -832,17 +832,19 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     return value
 
 
-def default_batch_size(columns: int) -> int:
-    """Rows per update: the more, the narrower they are."""
-    return 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
+def default_batch_size(rows: int, columns: int) -> int:
+    """Rows per update: the more, the narrower they are; of a small table a fifth, about."""
+    most = 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
+    return most if columns == 1 else min(most, max(128, 2 ** int(np.log2(max(rows / 5, 1)))))
 
 
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
-    """The length of training: a tenth of the entries, of wide rows 60 epochs, of sparse ones 110; within bounds."""
+    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within bounds."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
-        return int(np.clip(epochs * rows / default_batch_size(columns), 4000, most))
-    return int(np.clip(rows * columns / 10, 1000, 2000 if columns == 1 else 3000))
+        return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
+    share, most = (10, 2000) if columns == 1 else (5, 3000)
+    return int(np.clip(rows * columns / share, 1000, most))
 
 
 def as_seed(random_state: Any) -> int:

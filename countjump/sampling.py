@@ -15,7 +15,7 @@ from countjump.blocks.base import Step
 from countjump.denoiser import condition_key, time_key
 from countjump.laws import Indexed, Streams
 from countjump.processes.base import Denoise, Process
-from countjump.states import distinct
+from countjump.states import distinct, mixed
 
 ALIKE = 0.9  # the share of distinct states from which on all are evaluated
 
@@ -51,7 +51,7 @@ def chain(
         states, some, group, here, there = z, condition, None, t, s
         if process.discrete and len(z):
             key = condition_key(z, condition)
-            first, alike = distinct(key + time_key(t) if len(t) > 1 else key)
+            first, alike = distinct(mixed(key, time_key(t)) if len(t) > 1 else key)
             if len(first) <= ALIKE * len(z):
                 states, some, group = z[first], None if condition is None else condition[first], alike
                 here, there = (each[first] if len(each) > 1 else each for each in (t, s))
