@@ -16,7 +16,7 @@ from torch import Tensor
 
 from countjump import Bounded, Count
 from countjump.blocks import BLOCKS, Belief, Block, Blocks, Constant, Counts, Reals, Units
-from countjump.blocks.base import Step
+from countjump.blocks.base import ChainStep
 from countjump.blocks.columns import Gammas
 from countjump.blocks.sparse_counts import _powers
 from countjump.domains import NonNegative, Simplex
@@ -246,7 +246,7 @@ def test_decoded_rows_are_in_their_domain(name):
     t, alpha = torch.full((1,), 0.4).double(), schedule.alpha(torch.full((1,), 0.4).double())[:, None]
     with torch.no_grad():
         z = seen(block, example.x[torch.arange(rows) % 60], float(alpha))
-        before = Step(z, block.belief(answer(block, rows, 3.0), z, alpha.expand(rows, 1)), t)
+        before = ChainStep(z, block.belief(answer(block, rows, 3.0), z, alpha.expand(rows, 1)), t)
         z = z + before.prediction.missing.draw(streams)
         belief = block.belief(answer(block, rows, 3.0), z, at(1.0, rows))
         written = block.write(block.decode(z, belief, before, alpha, streams))
