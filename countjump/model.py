@@ -104,7 +104,7 @@ class JumpModel(Estimator):
     @property
     def choices_(self) -> dict[str, str]:
         """What "auto" chose, and why."""
-        return self.plan_.reasons | ({} if self.scaling_ is None else {"scaling": str(self.scaling_)})
+        return self.plan_.reasons
 
     @classmethod
     def load(cls, path: str | Path, network: Callable[[int, int, int], nn.Module] | None = None) -> Self:
@@ -113,21 +113,22 @@ class JumpModel(Estimator):
 
     def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
+        self._weights_said: dict[str, str] = {}
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
             return None
         values = X.data if sp.issparse(X) else X
         if np.count_nonzero(values) > (1 - SPARSE) * X.shape[0] * X.shape[1] or (values == np.floor(values)).all():
             return None
-        found = transforms.find(sp.csr_matrix(X))
+        found, reason = transforms.find(sp.csr_matrix(X))
         if found is not None and found.counts(sp.csr_matrix(X))[0].max() == 1:
-            return None  # the columns that are there say it all
-        if found is not None and self.progress:
-            tqdm.write(f"countjump: scaling = {found}")
+            found, reason = None, f"none: {reason}, and every count is one"  # the columns that are there say it all
+        self._weights_said = {"scaling": reason}
         return found
 
     def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
         plan = planning.make_plan(X, params)
+        plan.reasons.update(self._weights_said)
         if self.progress:
             for name, reason in plan.reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")

@@ -40,7 +40,7 @@ _VOTES = (3, 2, 1)
 _ROUNDS, _STARTS = 12, 3
 _HALF, _NEARLY = 0.5, 0.95
 _FEW_UNITS = 16
-"""The smallest count of a column, at most."""
+"""The smallest count of a column, and the median of all counts, at most."""
 
 _LARGEST_LOG = 40.0
 """What ln(1 + x) is, at most."""
@@ -64,14 +64,18 @@ def find(X: sp.csr_matrix) -> tuple[Weights | None, str]:
     least_wrong, reason = 2.0, "there are too few entries for its rows and columns"
     for fit in _fits(X, tolerance):
         wrong = fit.wrong()
+        if wrong == 0 and np.median(fit.plain()) > _FEW_UNITS:
+            reason = "the entries are whole multiples, but most of them large: reals with few digits"
+            break
         found = _settled(X, fit, tolerance) if wrong == 0 else None
         if found is not None:
             return found, f"{found}{fit.meaning}"
         if wrong < least_wrong:
             least_wrong = wrong
             reason = f"{max(100 * wrong, 0.01):.2g} % of the entries are not whole multiples"
-            if wrong == 0:
-                reason = "the entries are whole multiples, but what the rows were divided by does not follow from them"
+        if wrong == 0:
+            reason = "the entries are whole multiples, but what the rows were divided by does not follow from them"
+            break
     return None, absent + reason
 
 
@@ -140,13 +144,12 @@ class _Fit:
             best = min(fits, key=_Fit.wrong)
             if best.wrong() < _HALF:
                 break
-        else:
-            return best
-        best = replace(best, row=self.row, column=self.column, log_x=self.log_x)
-        if not first.all():
+        best.refine()
+        if not first.all() and best.wrong() < 1 - _NEARLY:
+            best = replace(best, row=self.row, column=self.column, log_x=self.log_x)
             best.start(0)
             best.spread()
-        best.refine()
+            best.refine()
         return best
 
     def start(self, place: int) -> None:
@@ -174,7 +177,7 @@ class _Fit:
                 self.unit = self._modes(self.row, self.unit, self.weight[self.column], votes)
                 self.weight = self._modes(self.column, self.weight, self.unit[self.row], needed)
                 votes = needed
-                if np.array_equal(before, self.weight, equal_nan=True):
+                if np.allclose(before, self.weight, rtol=0, atol=STEPS * self.tolerance, equal_nan=True):
                     break
 
     def _modes(self, group: np.ndarray, part: np.ndarray, other: np.ndarray, votes: int) -> np.ndarray:
@@ -188,11 +191,12 @@ class _Fit:
 
         A fraction is the fault of its row or of its column: of the one that has more of them.
         """
-        for _ in range(_ROUNDS):
-            if self.wrong() == 0:
-                break
+        wrong, before = self.wrong(), 1.0
+        while 0 < wrong < before:
+            most = most_units(self.tolerance) if wrong < 1 - _NEARLY else _FEW_UNITS
             self.weight = self._corrected(self.column, self.row, self.weight, self.unit, _FEW_UNITS)
-            self.unit = self._corrected(self.row, self.column, self.unit, self.weight, most_units(self.tolerance))
+            self.unit = self._corrected(self.row, self.column, self.unit, self.weight, most)
+            wrong, before = self.wrong(), wrong
         if self.wrong() == 0:
             if not self.sublinear:
                 self._take_out_common_factors()
