@@ -298,9 +298,7 @@ class Conditions:
             raise ValueError("rows of y that come less than once")
         for column, values in zip(columns, kept.T, strict=True):
             places = values[(values == np.floor(values)) & (values >= 0)]
-            if isinstance(column, Labels) and not (
-                len(places) == len(values) and places.max() < len(column.levels)
-            ):
+            if isinstance(column, Labels) and not (len(places) == len(values) and places.max() < len(column.levels)):
                 raise ValueError("rows of y with labels that it does not have")
         return cls(described["form"], tuple(columns), kept, counts)
 

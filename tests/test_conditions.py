@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from countjump import conditions as module
-from countjump.conditions import Labels, Conditions, Numbers
+from countjump.conditions import Conditions, Labels, Numbers
 
 
 def fit(y, rows=None):
