@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from countjump.schedules import Schedule
 from countjump.states import distinct, odd_numbers, row_hash
 
-NARROW = 3  # features up to which rows in equal states at equal times are evaluated once in training
+NARROW = 4  # features up to which rows in equal states at equal times are evaluated once in training
 CHUNK, SPARSE_CHUNK = 256, 64  # dense and sparse rows that are evaluated together when not training
 
 
@@ -74,18 +74,18 @@ class Denoiser(nn.Module):
         self.condition = condition
         self.chunk = SPARSE_CHUNK if getattr(block, "sparse", False) else CHUNK
 
-    def forward(self, z: Any, t: Tensor, condition: Tensor | None = None) -> Any:
-        """The prediction for the states z at the times t, (B,) or (1,) for all."""
-        return self.meaning(self.output(z, t, condition), z, t, condition)
+    def forward(self, z: Any, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None) -> Any:
+        """The prediction for the states z at the times t, (B,) or (1,) for all; what is ``known`` (B, knowables) is at time 0."""
+        return self.meaning(self.output(z, t, condition, known), z, t, condition)
 
-    def output(self, z: Any, t: Tensor, condition: Tensor | None = None) -> Tensor:
+    def output(self, z: Any, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None) -> Tensor:
         """What the network answers, (B, outputs)."""
         if condition is not None and self.condition is None:
             raise ValueError("this denoiser takes no condition: give it a module that embeds one")
-        features = self.block.features(z, self._alpha(z, t))  # type: ignore[operator]
+        features = self.block.features(z, self._alpha(z, t), *(() if known is None else (known,)))  # type: ignore[operator]
         if not self.training:
             return self._in_chunks(features, t, condition)
-        if self.discrete and features.shape[1] <= NARROW:
+        if self.discrete and features.shape[1] <= NARROW and known is None:
             first, group = distinct(_key(z, t, condition))
             some = None if condition is None else condition[first]
             return self._ask(features[first], t[first] if len(t) > 1 else t, some).index_select(0, group)
@@ -143,19 +143,24 @@ class Guided:
     def __init__(self, denoiser: Denoiser, weight: float) -> None:
         self.denoiser, self.weight = denoiser, weight
 
-    def __call__(self, z: Any, t: Tensor, condition: Tensor | None = None) -> Any:
+    def __call__(self, z: Any, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None) -> Any:
         """As :meth:`Denoiser.forward`."""
         denoiser = self.denoiser
         if condition is None:
-            return denoiser(z, t)
-        plain, given = denoiser.output(z, t), denoiser.output(z, t, condition)
+            return denoiser(z, t, None, known)
+        plain, given = denoiser.output(z, t, None, known), denoiser.output(z, t, condition, known)
         mix = getattr(denoiser.block, "mix", torch.lerp)
         return denoiser.meaning(mix(plain, given, self.weight), z, t, condition)
 
 
 def _key(z: Any, t: Tensor, condition: Tensor | None) -> Tensor:
     """Equal for equal states under equal conditions at equal times."""
-    return condition_key(z, condition) * odd_numbers(2)[0] + t.double().view(torch.int64) * odd_numbers(2)[1]
+    return condition_key(z, condition) * odd_numbers(2)[0].to(t.device) + time_key(t)
+
+
+def time_key(t: Tensor) -> Tensor:
+    """Numbers that are equal for equal times."""
+    return t.double().view(torch.int64) * odd_numbers(2)[1].to(t.device)
 
 
 def condition_key(z: Any, condition: Tensor | None) -> Tensor:

@@ -21,7 +21,7 @@ from countjump._version import __version__
 from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
 from countjump.conditions import Conditions
-from countjump.data import Rows, as_matrix, fingerprint
+from countjump.data import Layout, Rows, as_matrix, fingerprint
 from countjump.data.rows import memory
 from countjump.denoiser import Denoiser, Guided
 from countjump.laws import Streams
@@ -31,7 +31,7 @@ from countjump.processes.base import Denoise, Process
 from countjump.progress import Progress
 from countjump.sampling import sample_rows, seeded
 from countjump.training import Settings, run
-from countjump.transforms import Scaling
+from countjump.transforms import Weights
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -96,7 +96,8 @@ class Fitted:
     block_: Any
     process_: Any
     denoiser_: Any
-    scaling_: Scaling | None
+    scaling_: Weights | None
+    layout_: Layout | None
     conditions_: Conditions | None
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -126,7 +127,7 @@ class Estimator(Fitted, ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {field.name: vars(self)[field.name] for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
         """Change some of the constructor's parameters; an unknown name is an error."""
@@ -140,7 +141,7 @@ class Estimator(Fitted, ABC):
         return self
 
     def __repr__(self) -> str:
-        changed = ((f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) is not f.default)
+        changed = ((f.name, vars(self)[f.name]) for f in fields(self) if vars(self)[f.name] is not f.default)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
     def __sklearn_tags__(self) -> Tags:
@@ -175,7 +176,7 @@ class Estimator(Fitted, ABC):
     def _possible_rows(self) -> float:
         """How many different rows the model can make; infinity if they are not finite."""
 
-    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
+    def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """How the data is made out of counts, if it is, and if the counts are to be modelled in its place."""
         return None
 
@@ -197,10 +198,12 @@ class Estimator(Fitted, ABC):
         return self
 
     def _fit(self, X: Any, y: Any = None) -> None:
+        params = self._checked_params()
+        self.layout_ = self._find_layout(X)
         matrix = self._read(X)
         conditions, read = (None, None) if y is None else Conditions.fit(y, matrix.shape[0])
         device = self._device()
-        params = self._checked_params()
+        validation().validate_data(self, X, skip_check_array=True)
         of_y = () if conditions is None or read is None else (conditions.identity(read),)
         identity, dtype = fingerprint(matrix, self._identity(), *of_y), matrix.dtype
         given = without_float16(matrix)
@@ -215,16 +218,20 @@ class Estimator(Fitted, ABC):
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
-        validation().validate_data(self, X, skip_check_array=True)
-        kind = "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
-        self._adopt(plan, dtype, kind, seed, device, scaling, conditions)
+        self._adopt(plan, dtype, kind_of_matrix(X), seed, device, scaling, conditions)
         if self.denoiser_ is not None:
             condition = self._encode(read)
             with threads_for(self.block_.varying):
                 self._train(Rows(matrix), f"{identity}-{seed}", params, condition)
 
+    _takes_negatives = False
+
+    def _find_layout(self, X: Any) -> Layout | None:
+        """How a table becomes a matrix, if it is not one."""
+        return None
+
     def _read(self, X: Any) -> domains.Matrix:
-        matrix = as_matrix(X)
+        matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X)
         if matrix.ndim != 2:
             remedy = "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
             if matrix.ndim > 2:
@@ -239,6 +246,8 @@ class Estimator(Fitted, ABC):
         if matrix.shape[1] == 0:
             raise ValueError(f"X has no columns: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
         domains.check_values(matrix)
+        if not self._takes_negatives:
+            domains.check_not_negative(matrix)
         return matrix
 
     def _device(self) -> torch.device:
@@ -306,7 +315,7 @@ class Estimator(Fitted, ABC):
         sparse: str,
         seed: int,
         device: torch.device,
-        scaling: Scaling | None,
+        scaling: Weights | None,
         conditions: Conditions | None = None,
     ) -> None:
         """Take on a plan: every fitted attribute but the network's training."""
@@ -345,11 +354,16 @@ class Estimator(Fitted, ABC):
             start = torch.randint(len(times), (1,), device=device, generator=generator)
             t = times[(torch.arange(len(x), device=device) + start) % len(times)]
             z = process.marginal(x, t[:, None]).sample(generator)
-            return denoiser(z, t, given(index, generator, learning)), x, z, t[:, None]
+            condition = given(index, generator, learning)
+            known = process.draw_known(len(x), generator)
+            if known is None:
+                return denoiser(z, t, condition), x, z, t[:, None], ()
+            z = block.hold(z, block.shown(x), known)
+            return denoiser(z, t, condition, known=known), x, z, t[:, None], (known,)
 
         def loss(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> torch.Tensor:
-            prediction, x, z, t = believe(index, generator, learning)
-            return process.loss(x, z, t, prediction, generator).mean()
+            prediction, x, z, t, known = believe(index, generator, learning)
+            return process.loss(x, z, t, prediction, generator, *known).mean()
 
         @torch.no_grad()
         def validation() -> float:
@@ -357,7 +371,10 @@ class Estimator(Fitted, ABC):
             losses = [float(loss(part, seeded(device, self.seed_, 2, i), False)) for i, part in enumerate(parts)]
             return float(np.average(losses, weights=[len(part) for part in parts]))
 
-        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe, given)
+        def believe_only(index: np.ndarray, generator: torch.Generator) -> tuple[Any, ...]:
+            return believe(index, generator)[:4]
+
+        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe_only, given)
         stages = block.stages(context, training, kept, updates)
         apart = {parameter for stage in stages for parameter in stage.parameters}
         network = Stage(
@@ -431,13 +448,16 @@ class Estimator(Fitted, ABC):
                 mine = wanted[slice(*np.searchsorted(wanted, [number * size, (number + 1) * size]))] - number * size
                 pieces.append(self._finish(rows if len(mine) == rows.shape[0] else rows[mine]))
                 progress.advance()
-        if not pieces:
-            rows = self._finish(np.zeros((0, self.block_.columns)))
-        else:
-            rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
+        pieces = pieces or [self._finish(np.zeros((0, self.block_.columns)))]
+        rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
         if (order[1:] < order[:-1]).any():
             rows = rows[np.argsort(order)]
+        rows = self._restore(rows)
         return (rows, self.conditions_.write(given)) if return_y else rows  # type: ignore[union-attr, arg-type]
+
+    def _restore(self, rows: Any) -> Any:
+        """A table of the kind that went in, where it was one."""
+        return rows if self.layout_ is None else self.layout_.restore(rows)
 
     def _draw(
         self, seed: int, group: np.ndarray, steps: int, denoise: Denoise, given: np.ndarray | None
@@ -505,16 +525,20 @@ class Estimator(Fitted, ABC):
         """The reals, dtype and kind that went in."""
         if self.scaling_ is not None:
             rows = self.scaling_.apply(sp.csr_matrix(rows))
-        kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[self.sparse_]
-        finished = kind(rows if self.sparse_ or isinstance(rows, np.ndarray) else rows.toarray())
-        values = finished.data if self.sparse_ else finished
+        return self._as_kind(rows, self.sparse_)
+
+    def _as_kind(self, rows: np.ndarray | sp.csr_matrix, sparse: str) -> Any:
+        """In the dtype that went in, as a "matrix" or "array" of scipy, or, for "", of numpy."""
+        kind = {"array": sp.csr_array, "matrix": sp.csr_matrix, "": np.asarray}[sparse]
+        finished = kind(rows if sparse or isinstance(rows, np.ndarray) else rows.toarray())
+        values = finished.data if sparse else finished
         if self.dtype_.kind in "ui":
             limits = np.iinfo(self.dtype_)
             most = float(limits.max)  # which float64 may round up
             values = np.clip(np.rint(values), limits.min, most if most <= limits.max else np.nextafter(most, 0))
         elif self.dtype_.kind == "f":
             values = np.minimum(values, np.finfo(self.dtype_).max)
-        if not self.sparse_:
+        if not sparse:
             return values.astype(self.dtype_)
         finished.data = values
         return finished.astype(self.dtype_)
@@ -622,6 +646,7 @@ class Estimator(Fitted, ABC):
             "plan": described,
             "dtype": self.dtype_.str,
             "sparse": self.sparse_,
+            "layout": None if self.layout_ is None else self.layout_.described(),
             "seed": self.seed_,
             "block_rows": self.block_rows_,
             "history": [{k: persistence.encode(v) for k, v in record.items()} for record in self.history_],
@@ -680,11 +705,12 @@ class Estimator(Fitted, ABC):
         plan = model._recall(fitted["plan"], inner)
         scaling = fitted["scaling"]
         if scaling is not None:
-            scaling = Scaling(arrays["scaling"], **scaling)
+            scaling = Weights(arrays["scaling"], **scaling)
         condition = fitted["condition"]
         if condition is not None:
             own = {k.removeprefix("condition/"): array for k, array in arrays.items() if k.startswith("condition/")}
             condition = Conditions.recalled(condition, own)
+        model.layout_ = None if fitted["layout"] is None else Layout.recall(fitted["layout"])
         model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling, condition)
         if model.denoiser_ is not None:
             learned = {
@@ -700,6 +726,8 @@ class Estimator(Fitted, ABC):
         if len({tuple(record) for record in model.history_}) > 1 or any("loss" not in r for r in model.history_):
             raise ValueError("its history is not one of training")
         model.n_features_in_ = columns
+        if model.layout_ is not None and len(model.layout_.names) != columns:
+            raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")
         if names:
             if len(names) != columns or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{len(names)} names for {columns} columns")
@@ -712,6 +740,11 @@ def validation() -> Any:
     from sklearn.utils import validation
 
     return validation
+
+
+def kind_of_matrix(X: Any) -> str:
+    """What X is: a "matrix" or an "array" of scipy, or, "", of numpy."""
+    return "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
 
 
 @contextmanager

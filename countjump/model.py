@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,26 +15,52 @@ from torch import nn
 from tqdm import tqdm
 
 from countjump import domains, persistence, planning, transforms
+from countjump.data import Layout
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
-from countjump.estimator import WHOLE_PARAMETERS, Estimator, whole
+from countjump.estimator import WHOLE_PARAMETERS, whole
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import BELIEFS, PROCESSES, SPARSE, one_of
 from countjump.planning.plan import network_name
 from countjump.processes.base import Process
 from countjump.processes.jump import OBJECTIVES
 from countjump.schedules import Schedule
-from countjump.transforms import Scaling
+from countjump.starts import Starts
+from countjump.transforms import Coding, Weights
+
+
+class HiddenParameter:
+    """A parameter that is not an attribute: scikit-learn takes whatever has an attribute ``transform`` for a transformer.
+
+    ``get_params()`` has it.
+    """
+
+    def __init__(self, default: Any) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.default
+        raise AttributeError(f"{self.name} is a parameter: get_params()[{self.name!r}]")
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self.name] = value
 
 
 @dataclass(eq=False, repr=False)
-class JumpModel(Estimator):
+class JumpModel(Starts):
     """A generative model of non-negative data by thinning and thickening counts (Chen and Zhou, ICML 2023).
 
     Parameters
     ----------
-    domain : "auto", a name ("non-negative", "count", "binary", "one-hot", "simplex", "bounded") or a Domain
-        What the values are; "auto" looks.
+    domain : "auto", a name ("non-negative", "count", "binary", "one-hot", "simplex", "bounded", "categorical"), a Domain or a mapping
+        What the values are; "auto" looks at every column (at wide sparse rows as a whole). A mapping goes from a column's name, index, a
+        slice or a tuple of these to a domain; columns that it leaves out are "auto".
+    transform : "auto", None, an Offset, a Step, a tuple of both, or a mapping from columns to these
+        What is taken off a column before it is a count; "auto" looks, None takes values as they are.
     process : "auto", "poisson" or "binomial"
         How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
     belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts, sparse reals)
@@ -71,7 +97,7 @@ class JumpModel(Estimator):
     (3, 2)
     """
 
-    domain: str | Domain = "auto"
+    domain: str | Domain | Mapping[Any, Any] = "auto"
     process: str = "auto"
     belief: str = "auto"
     lam: Any = "auto"
@@ -79,10 +105,11 @@ class JumpModel(Estimator):
     objective: str = "auto"
     decode: str = "auto"
     schedule: str | Schedule = "linear-beta"
+    transform: Any = HiddenParameter("auto")
     network: str | Callable[[int, int, int], nn.Module] = "mlp"
 
     @property
-    def domain_(self) -> Domain:
+    def domain_(self) -> Domain | dict[int, Domain]:
         """The domain of the data."""
         return self.plan_.domain
 
@@ -112,7 +139,20 @@ class JumpModel(Estimator):
         """Read a model that :meth:`save` wrote; one with a network of one's own needs that ``network`` again."""
         return cls._load(path, {} if network is None else {"network": network})
 
-    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
+    _takes_negatives = True
+
+    def _find_layout(self, X: Any) -> Layout | None:
+        declared = {}
+        if isinstance(self.domain, Mapping):
+            names = planning.Names(X.shape[1], getattr(X, "columns", None)) if hasattr(X, "shape") else None
+            for key, domain in self.domain.items():
+                if isinstance(domain, domains.Categorical) and domain.levels is not None and names is not None:
+                    declared |= dict.fromkeys(names.find(key, "domain"), domain.levels)
+        elif isinstance(self.domain, domains.Categorical) and self.domain.levels is not None and hasattr(X, "shape"):
+            declared = dict.fromkeys(range(X.shape[1]), self.domain.levels)
+        return Layout.of(X, declared)
+
+    def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
@@ -128,7 +168,10 @@ class JumpModel(Estimator):
         return found
 
     def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
-        plan = planning.make_plan(X, params)
+        names = getattr(self, "feature_names_in_", None)
+        layout = self.layout_
+        strings = {} if layout is None else {i: len(levels) for i, levels in layout.levels.items()}
+        plan = planning.make_plan(X, params, names, strings)
         if self.progress:
             for name, reason in plan.reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")
@@ -141,13 +184,19 @@ class JumpModel(Estimator):
         plain = {name: value for name, value in vars(plan).items() if name not in ("lam", "parts")}
         described = {name: value if name == "reasons" else persistence.encode(value) for name, value in plain.items()}
         described["parts"] = [
-            {"kind": part.kind, "options": {k: persistence.encode(v) for k, v in part.options.items()}}
+            {
+                "kind": part.kind,
+                "domain": persistence.encode(part.domain),
+                "options": {k: persistence.encode(v) for k, v in part.options.items()},
+            }
             for part in plan.parts
         ]
         arrays = {"lam": plan.lam}
         for i, part in enumerate(plan.parts):
             arrays[f"{i}/columns"] = part.columns
             arrays |= {f"{i}/array/{name}": array for name, array in part.arrays.items()}
+            if part.coding is not None:
+                arrays |= {f"{i}/coding/{name}": array for name, array in part.coding.described().items()}
         return described, arrays
 
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
@@ -163,15 +212,22 @@ class JumpModel(Estimator):
         parts = []
         for i, part in enumerate(described["parts"]):
             own = {k.removeprefix(f"{i}/array/"): v for k, v in arrays.items() if k.startswith(f"{i}/array/")}
+            coding = {k.removeprefix(f"{i}/coding/"): v for k, v in arrays.items() if k.startswith(f"{i}/coding/")}
             options = {k: persistence.decode(v) for k, v in part["options"].items()}
-            parts.append(Part(part["kind"], arrays[f"{i}/columns"], options, own))
-        if not (isinstance(plain["domain"], Domain) and isinstance(plain["schedule"], Schedule)):
-            raise ValueError(f"{plain['domain']!r} is no domain, or {plain['schedule']!r} no schedule")
+            domain = persistence.decode(part["domain"])
+            if not isinstance(domain, Domain):
+                raise ValueError(f"{domain!r} is no domain")
+            columns = arrays[f"{i}/columns"]
+            made = Coding.recall(coding, len(columns)) if coding else None
+            parts.append(Part(part["kind"], columns, domain, options, own, made))
+        if not isinstance(plain["schedule"], Schedule):
+            raise ValueError(f"{plain['schedule']!r} is no schedule")
         for name, value in itertools.chain(plain.items(), *(part.options.items() for part in parts)):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")
         for name in ("process", "belief", "objective"):
-            one_of(name, plain[name], {"process": PROCESSES, "belief": BELIEFS, "objective": OBJECTIVES}[name])
+            known = {"process": (*PROCESSES, "mixed"), "belief": (*BELIEFS, "mixed"), "objective": OBJECTIVES}[name]
+            one_of(name, plain[name], known)
         if not all(isinstance(each, str) for pair in plain["reasons"].items() for each in pair):
             raise ValueError("its reasons are no sentences")
         if plain["t_max"] is not None and not 0 < plain["t_max"] <= 1:
@@ -194,13 +250,22 @@ class JumpModel(Estimator):
         why = None if self.process_ is None else self.process_.why_no_likelihood()
         if why is not None:
             raise ValueError(why)
-        self.plan_.domain.unbounded().check(X)
+        for part in self.plan_.parts:
+            if part.coding is None and part.kind not in ("constant", "categories"):
+                some = X[:, part.columns]
+                domains.check_not_negative(some)
+                part.domain.unbounded().check(some)
 
     def _possible_rows(self) -> float:
-        if self.plan_.domain.name == "one-hot":
-            return max(self.block_.varying, 1)
-        if not self.plan_.domain.whole:
-            return math.inf
-        bounds = self.plan_.domain.bounds(self.block_.columns)[self.plan_.parts[-1].columns]
-        log_rows = np.log1p(bounds).sum() if self.block_.varying else 0.0
-        return math.exp(min(log_rows, 700.0))
+        return math.exp(min(sum(self._log_values(part) for part in self.plan_.parts), 700.0))
+
+    @staticmethod
+    def _log_values(part: Part) -> float:
+        """ln of how many different values a part of a row can have."""
+        if part.kind == "constant":
+            return 0.0
+        if part.kind == "categories":
+            return float(np.log(part.arrays["sizes"]).sum())
+        if part.domain.name == "one-hot":
+            return math.log(len(part.columns))
+        return float(np.log1p(part.domain.bounds(len(part.columns))).sum()) if part.domain.whole else math.inf

@@ -83,9 +83,15 @@ class Oracle(ABC):
     def belief(self, z: Any, alpha: Tensor) -> Belief:
         """The exact belief given z_t, with α_t as (B, 1)."""
 
-    def __call__(self, z: Any, t: Tensor, condition: Tensor | None = None) -> Belief:
+    def __call__(self, z: Any, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None) -> Belief:
         """The exact belief given z at the times t, (B,) or (1,) for all rows; no oracle knows of conditions."""
-        return self.belief(z, self.schedule.alpha(t)[:, None].expand(len(z), 1))
+        alpha = self.schedule.alpha(t)[:, None].expand(len(z), 1)
+        return self.belief(z, alpha) if known is None else self.belief_given(z, alpha, known)
+
+    def belief_given(self, z: Any, alpha: Tensor, known: Tensor) -> Belief:
+        """The exact belief given z_t, and x_0 where it is ``known``, as z shows it; by default that of columns which are
+        independent, where it tells nothing."""
+        return self.belief(z, alpha)
 
 
 class GammaOracle(Oracle):
@@ -216,10 +222,23 @@ class EmpiricalOracle(Oracle):
         self.log_weights = distinct.new_zeros(len(distinct)).index_add(0, group, each.double()).log()
 
     def belief(self, z: Any, alpha: Tensor) -> Belief:
+        return self._belief(z, alpha, None)
+
+    def belief_given(self, z: Any, alpha: Tensor, known: Tensor) -> Belief:
+        return self._belief(z, alpha, known)
+
+    def _belief(self, z: Any, alpha: Tensor, known: Tensor | None) -> Belief:
         states, size = len(z), len(self.points)
         x = self.points[torch.arange(size).repeat(states)]
         z, alpha = z[torch.arange(states).repeat_interleave(size)], alpha.repeat_interleave(size, 0)
-        logits = self.log_weights + self.block.encode(x).thin(alpha).log_prob(z).reshape(states, size)
+        thinned: Any = self.block.encode(x).thin(alpha)
+        if known is None:
+            likelihood = thinned.log_prob(z)
+        else:
+            known = known.repeat_interleave(size, 0)
+            same = (self.block.hold(z, self.block.shown(x), known) == z).flatten(1).all(1)
+            likelihood = torch.where(same, thinned.log_prob_without(z, known), -torch.inf)
+        logits = self.log_weights + likelihood.reshape(states, size)
         logits = torch.where(logits.isneginf().all(1, keepdim=True), self.log_weights, logits)
         missing = RowMixture(logits, self.block.missing(x, z, alpha), self.joint)
         return Belief(missing, None if self.block.exact else RowMixture(logits, Product(laws.Known(x)), self.joint))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from countjump.blocks.base import Step
-from countjump.denoiser import condition_key
+from countjump.denoiser import condition_key, time_key
 from countjump.laws import Indexed, Streams
 from countjump.processes.base import Denoise, Process
 from countjump.states import distinct
@@ -40,24 +40,27 @@ def chain(
     streams: Streams,
     condition: Tensor | None = None,
 ) -> Iterator[Step]:
-    """The steps of a chain from the state z at the first of the ``times`` down to the last.
+    """The steps of a chain from the state z at the first of the ``times`` down to the last: (steps + 1,), or (steps + 1, B) where
+    every row has times of its own.
 
     A step holds what was predicted there; the last one holds the step before it.
     """
-    times = times.to(z.device)
+    times = (times if times.dim() > 1 else times[:, None]).to(z.device)
     step = None
     for t, s in itertools.pairwise(times):
-        states, some, group = z, condition, None
+        states, some, group, here, there = z, condition, None, t, s
         if process.discrete and len(z):
-            first, alike = distinct(condition_key(z, condition))
+            key = condition_key(z, condition)
+            first, alike = distinct(key + time_key(t) if len(t) > 1 else key)
             if len(first) <= ALIKE * len(z):
                 states, some, group = z[first], None if condition is None else condition[first], alike
-        prediction = denoise(states, t[None], some)
-        step = Step(z, prediction, t[None], group)
+                here, there = (each[first] if len(each) > 1 else each for each in (t, s))
+        prediction = denoise(states, here, some)
+        step = Step(z, prediction, t, group)
         yield step
-        law = process.reverse(states, prediction, s[None, None], t[None, None])
+        law = process.reverse(states, prediction, there[:, None], here[:, None])
         z = (law if group is None else Indexed(law, group)).draw(streams)
-    yield Step(z, step, times[-1:])
+    yield Step(z, step, times[-1])
 
 
 @torch.no_grad()
@@ -74,3 +77,26 @@ def sample_rows(
     for step in chain(process, denoise, z, times, streams, condition):
         last = step
     return process.finish(last.z, last.prediction, partial(denoise, condition=condition), streams)
+
+
+@torch.no_grad()
+def complete_rows(
+    process: Any,
+    denoise: Denoise,
+    times: Tensor,
+    streams: Streams,
+    x: Any,
+    known: Tensor,
+    condition: Tensor | None = None,
+) -> Any:
+    """Data rows given what is ``known`` (B, knowables) of x: it is at its own time 0 all along, and the rest comes from the prior.
+
+    Where x is not known it is not looked at, but must be finite; what comes out where it is known is not x, and not to be used.
+    """
+    whole = process.block.shown(x)
+    z = process.block.hold(process.prior(len(known), streams, known.device), whole, known)
+    for t, s in itertools.pairwise(times.to(known.device)[:, None]):
+        step = Step(z, denoise(z, t, condition, known), t)
+        z = process.reverse(z, step.prediction, s[None], t[None]).draw(streams)
+        z = process.block.hold(z, whole, known)
+    return process.finish(z, step, partial(denoise, condition=condition, known=known), streams)

@@ -66,6 +66,11 @@ def sparse_reals(columns: int = 12) -> sp.csr_matrix:
     )
 
 
+def zero_atom(shares: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The atoms of columns of reals that are zero with these shares (D,), and their basis."""
+    return torch.zeros(len(shares), 1).double(), shares[:, None].double(), torch.ones(len(shares), 1, 1).double()
+
+
 def planned(rows: Any, **options: Any) -> Example:
     plan = make_plan(rows, JumpModel(width=8, **options).get_params())
     torch.manual_seed(0)

@@ -74,6 +74,6 @@ class Counting:
     def __init__(self, denoise) -> None:
         self.denoise, self.asked = denoise, []
 
-    def __call__(self, z: Tensor, t: Tensor, condition: Tensor | None = None):
+    def __call__(self, z: Tensor, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None):
         self.asked.append(len(z))
-        return self.denoise(z, t, condition)
+        return self.denoise(z, t, condition, known)

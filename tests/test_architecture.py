@@ -53,8 +53,19 @@ ROOMS: dict[str, set[str]] = {
         ),
         *("likelihood", "training", "planning", "persistence"),
     },
+    "starts": {"progress", "states", "laws", "domains", "data", "sampling", "estimator"},
     "model": {
-        *("schedules", "domains", "transforms", "processes", "denoiser", "planning", "persistence", "estimator"),
+        *(
+            "schedules",
+            "domains",
+            "transforms",
+            "processes",
+            "denoiser",
+            "planning",
+            "persistence",
+            "estimator",
+            "starts",
+        ),
     },
     "baselines": {
         *("schedules", "domains", "networks", "data", "blocks", "processes", "denoiser", "planning", "estimator"),
@@ -77,6 +88,7 @@ SHARED = {
     "data": ("rows",),
     "training": ("batches", "checkpoints", "optimisers"),
     "planning": ("decisions", "parts"),
+    "metrics": ("wide", "tables"),
     "report": ("figures",),
     "experiments": ("runner",),
 }

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from block_examples import examples, planned
+from block_examples import examples, planned, zero_atom
 from goodness import LEVEL, flat, generator, same
 from torch import Tensor
 
@@ -363,7 +363,7 @@ def gammas(components: int, size: int = D) -> Tensor:
 
 
 def reals_block(zeros: Tensor, components: int) -> Reals:
-    return Reals(NonNegative(), columns(4.0), columns(1.5), columns(2.0), zeros, gammas(components))
+    return Reals(NonNegative(), columns(4.0), columns(1.5), columns(2.0), gammas(components), *zero_atom(zeros))
 
 
 def counts_block() -> Counts:
@@ -465,11 +465,11 @@ def test_a_one_hot_row_has_one_unit():
 
 
 def test_a_layout_puts_columns_in_their_places():
-    """Three views of all columns, zero where the block has none; and outputs are read from the same places."""
+    """Four views of all columns, zero where the block has none; and outputs are read from the same places."""
     arguments = (NonNegative(), columns(4.0), columns(1.5), columns(2.0))
     whole, laid = BLOCKS["poisson"](*arguments), BLOCKS["poisson"](*arguments, layout=(5, torch.tensor([0, 3, 4])))
-    assert (laid.inputs, laid.outputs) == (15, 5)
-    features = laid.features(STATE, at(0.5, 6)).reshape(6, 3, 5)
+    assert (laid.inputs, laid.outputs) == (20, 5)
+    features = laid.features(STATE, at(0.5, 6)).reshape(6, 4, 5)
     assert (features[..., [1, 2]] == 0).all()
     torch.testing.assert_close(features[..., [0, 3, 4]].flatten(1), whole.features(STATE, at(0.5, 6)))
     output = answer(laid, 6)

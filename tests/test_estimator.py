@@ -473,7 +473,7 @@ def test_a_network_of_one_s_own_sees_all_pixels_of_a_picture_constant_ones_too(t
     constant = (X[:1] == X).all(0)
     assert constant.any()
     model = quick(network=Pictures, width=8, max_updates=100, learning_rate=1e-2).fit(X)
-    assert model.denoiser_.network.seen == (3, 8, 8)
+    assert model.denoiser_.network.seen == (4, 8, 8)
     assert model.history_[-1]["loss"] < model.history_[0]["loss"]
     Y = model.sample(30, steps=4, random_state=0)
     np.testing.assert_array_equal(Y[:, constant], np.tile(X[0, constant], (30, 1)))
@@ -498,7 +498,7 @@ def test_a_pixel_of_the_features_is_where_it_is_in_the_row():
     more[0, 20] += 1
     alpha = torch.full((1, 1), 0.5, dtype=torch.float64)
     views, others = (
-        model.block_.features(each, alpha).reshape(3, 64)
+        model.block_.features(each, alpha).reshape(4, 64)
         for each in (z, model.block_.encode(model.block_.read(more)).sample())
     )
     assert (views[:, constant] == 0).all()

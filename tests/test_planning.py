@@ -175,5 +175,5 @@ def test_a_network_of_one_s_own_gets_the_layout_of_the_whole_row():
     assert own.network == "own: network"
     _, process, _ = build(own, network)
     per_column = process.block.parts[-1].per_column
-    assert asked == [(3 * 4, per_column * 4, 128)]
-    assert build(known, "mlp")[0].inputs == 3 * 3
+    assert asked == [(4 * 4, per_column * 4, 128)]
+    assert build(known, "mlp")[0].inputs == 4 * 3

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from countjump.divergences import relative_entropy
 from countjump.laws import CountLaw, JointLaw
 from countjump.states import Joint
+from countjump.transforms import Coding
 
 MAX_SHAPE = 1e6  # of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose
 
@@ -90,8 +91,8 @@ class Training:
 
 @dataclass(frozen=True)
 class Step:
-    """One step of a chain: the state at time t (1,) and what was predicted there, of all rows or of the distinct states alone; row
-    i is then in the state ``group`` i."""
+    """One step of a chain: the state at time t, (B,) or (1,) for all rows, and what was predicted there, of all rows or of the
+    distinct states alone; row i is then in the state ``group`` i."""
 
     z: Any
     prediction: Any
@@ -112,6 +113,7 @@ class Block(nn.Module, ABC):
     inputs: int
     outputs: int
 
+    knowables = 0  # things that can be known each by itself while others are not: columns, or whole groups of them
     sparse = False  # whether its rows are kept as their non-zeros
     exact = False  # whether z_0 is x_0 itself
     decoding = "latent"  # how x_0 comes from z_0: "latent" z_0/λ, "mean" E[x_0], or "draw" from the belief
@@ -124,7 +126,7 @@ class Block(nn.Module, ABC):
     @property
     def varying(self) -> int:
         """Columns that a network models."""
-        return self.size if self.outputs else 0
+        return self.columns if self.outputs else 0
 
     @property
     def visits_zero(self) -> bool:
@@ -133,14 +135,26 @@ class Block(nn.Module, ABC):
 
     # From matrices to data and back.
 
+    coding: Coding | None = None
+    """How the values of a matrix become the block's own, if they are not."""
+
     def read(self, matrix: Any) -> Any:
         """Rows of a matrix (ndarray or CSR) as data."""
-        dense = matrix.toarray() if sp.issparse(matrix) else matrix
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64)).to(next(self.buffers()).device)
+        dense = to_dense(matrix)
+        return self.to_data(dense if self.coding is None else self.coding.code(dense))
+
+    def to_data(self, values: np.ndarray) -> Any:
+        """Rows of the block's own values (B, columns) as data."""
+        return torch.from_numpy(np.ascontiguousarray(values)).to(next(self.buffers()).device)
 
     def write(self, x: Any) -> Any:
         """Data as rows of a matrix, inside their domain."""
-        return x.cpu().numpy()
+        values = self.to_values(x).cpu().numpy()
+        return values if self.coding is None else self.coding.decode(values)
+
+    def to_values(self, x: Any) -> Tensor:
+        """Back from :meth:`to_data`, inside the domain."""
+        return x
 
     # The counts behind data.
 
@@ -159,8 +173,9 @@ class Block(nn.Module, ABC):
     # What a network sees and means.
 
     @abstractmethod
-    def features(self, z: Any, alpha: Tensor) -> Tensor:
-        """What the network sees of z_t: (B, inputs), float32."""
+    def features(self, z: Any, alpha: Tensor, known: Tensor | None = None) -> Tensor:
+        """What the network sees of z_t: (B, inputs), float32. What is ``known`` (B, knowables) is at its own time 0: see
+        :meth:`hold`. A block that has no knowables is not asked with it."""
 
     @abstractmethod
     def belief(self, output: Tensor, z: Any, alpha: Tensor) -> Belief:
@@ -181,28 +196,70 @@ class Block(nn.Module, ABC):
         """What an update looks at of x_0: all of it. ``learning`` is false where the network is only looked at."""
         return x
 
-    def loss(self, belief: Belief, x: Any, z: Any, alpha: Tensor, generator: torch.Generator) -> Tensor:
-        """−ln belief(x_0), or −ln belief(z_0 − z_t), per row, on a scale of about one per entry."""
-        if belief.data is not None:
-            return -belief.data.log_prob(x) / x[0].numel()
-        missing = self.missing(x, z, alpha).sample(generator)
-        return -belief.missing.log_prob(missing) / missing[0].numel()
+    def loss(
+        self,
+        belief: Belief,
+        x: Any,
+        z: Any,
+        alpha: Tensor,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
+        """−ln belief(x_0), or −ln belief(z_0 − z_t), of what is not known, per row, on a scale of about one per entry."""
+        law, value = belief.data, x
+        if law is None:
+            law, value = belief.missing, self.missing(x, z, alpha).sample(generator)
+        log_prob = law.log_prob(value) if known is None else law.log_prob_without(value, known)
+        return -log_prob / value[0].numel()
 
     def rate_scale(self, alpha: Tensor) -> Tensor:
         """What E[z_0 − z_t given x_0] is in units of x_0: λ (1 − α) for Poisson JUMP; 1 where z_0 is x_0."""
         return torch.ones_like(alpha)
 
-    def divergence(self, belief: Belief, x: Any, z: Any, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
+    def divergence(
+        self,
+        belief: Belief,
+        x: Any,
+        z: Any,
+        alpha: Tensor,
+        reveal: Tensor | None = None,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """The paper's D_φ(x_0, f), or D_φ(x_0 − z_t, f − z_t) where z_0 is x_0, per row and column; with the weight λ (1 − α)
-        reveal of the step where that is given."""
+        reveal of the step where that is given. What is ``known`` counts as zero."""
         # E[z_0 − z_t given x_0] and the belief's rate differ from (x_0, f) by the factor λ (1 − α), 1 for binomial JUMP.
         scale = self.rate_scale(alpha)
         divergence = relative_entropy(self.missing(x, z, alpha).mean / scale, belief.missing.mean / scale)
-        return (divergence if reveal is None else divergence * scale * reveal).mean(-1)
+        divergence = divergence if reveal is None else divergence * scale * reveal
+        return (divergence if known is None else self.hold(divergence, torch.zeros_like(divergence), known)).mean(-1)
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         """What is learned apart from the network, from the ``rows`` that it is trained on or from those ``held_out``."""
         return []
+
+    # What is known.
+
+    def knowable(self, known: Tensor) -> Tensor:
+        """Of what is known of the columns (B, columns), what is of the ``knowables`` (B, knowables)."""
+        return known[:, :0]
+
+    def shown(self, x: Any) -> Any:
+        """x_0 as the state at time 0, E[z_0 given x_0]: where it is known there is nothing to be drawn."""
+        return self.encode(x).mean
+
+    def hold(self, z: Any, whole: Any, known: Tensor) -> Any:
+        """The state z, but ``whole``, x_0 as it is :meth:`shown`, where it is ``known``: that is at its own time 0 all along."""
+        return z
+
+    # What is observed of thinned rows.
+
+    def uncounted(self) -> tuple[int, str] | None:
+        """The place of a column that holds no counts which are thinned themselves, and what it holds; None where all do."""
+        return 0, "does not hold counts"
+
+    def upper_bounds(self) -> np.ndarray:
+        """The largest value that each column can have; infinity for none."""
+        return np.full(self.columns, np.inf)
 
     # From counts back to data.
 
@@ -227,7 +284,11 @@ class Block(nn.Module, ABC):
 
     def read_to_score(self, matrix: Any) -> tuple[Any, Tensor]:
         """Rows of a matrix as data that the block can have made, and ln of their escape mass: see :meth:`admit`."""
-        return self.admit(self.read(matrix))
+        if self.coding is None:
+            return self.admit(self.read(matrix))
+        values, coded = self.coding.admit(to_dense(matrix))
+        x, mass = self.admit(self.to_data(values))
+        return x, mass + torch.from_numpy(coded).to(mass.device)
 
     def admit(self, x: Any) -> tuple[Any, Tensor]:
         """Rows that the block can have made, and ln of the escape mass (B,) by which these become the rows that are scored.
@@ -262,9 +323,14 @@ class Blocks(Block):
         self.parts = nn.ModuleList(parts)
         self.places = [place.numpy() for place in places]
         self.size = sum(part.size for part in parts)
-        self.inputs, self.outputs = (sum(getattr(part, name) for part in parts) for name in ("inputs", "outputs"))
+        sizes = (sum(getattr(part, name) for part in parts) for name in ("inputs", "outputs", "knowables"))
+        self.inputs, self.outputs, self.knowables = sizes
         self.sparse = any(part.sparse for part in parts)
         self.exact = all(part.exact for part in parts)
+        dense = sum(part.varying for part in parts if not part.sparse)
+        # A dense part's loss is a mean over its columns: so every column counts as much as any other.
+        weights = [1.0 if part.sparse else part.varying / max(dense, 1) for part in parts]
+        self.weights = torch.tensor(weights, dtype=torch.float64)
         self.decoding = "draw" if any(part.decoding == "draw" for part in parts) else parts[-1].decoding
 
     @property
@@ -273,6 +339,10 @@ class Blocks(Block):
 
     def read(self, matrix: Any) -> Joint:
         return Joint(tuple(part.read(matrix[:, place]) for part, place in self._each()))
+
+    def read_to_score(self, matrix: Any) -> tuple[Joint, Tensor]:
+        admitted = [part.read_to_score(matrix[:, place]) for part, place in self._each()]
+        return Joint(tuple(each for each, _ in admitted)), torch.stack([mass for _, mass in admitted]).sum(0)
 
     def write(self, x: Joint) -> Any:
         """The parts' columns in their places; CSR if a part is sparse."""
@@ -292,10 +362,13 @@ class Blocks(Block):
         """The method of every part, with each argument's own part where it is a joint one."""
 
         def own(argument: Any, place: int) -> Any:
-            return argument.parts[place] if isinstance(argument, Joint | Belief | Step) else argument
+            return argument.parts[place] if isinstance(argument, Joint | Belief | Step | _Each) else argument
+
+        def knows(part: Any, argument: Any) -> bool:
+            return not isinstance(argument, _Each) or part.knowables > 0
 
         return tuple(
-            getattr(part, name)(*(own(argument, place) for argument in arguments))
+            getattr(part, name)(*(own(argument, place) for argument in arguments if knows(part, argument)))
             for place, part in enumerate(self.parts)
         )
 
@@ -308,8 +381,22 @@ class Blocks(Block):
     def missing(self, x: Joint, z: Joint, alpha: Tensor) -> JointLaw:
         return JointLaw(self._map("missing", x, z, alpha))
 
-    def features(self, z: Joint, alpha: Tensor) -> Tensor:
-        return torch.cat(self._map("features", z, alpha), -1)
+    def features(self, z: Joint, alpha: Tensor, known: Tensor | None = None) -> Tensor:
+        return torch.cat(self._map("features", z, alpha, *self._known(known)), -1)
+
+    def _known(self, known: Tensor | None) -> tuple[Any, ...]:
+        """What is known, as an argument for each of the parts; none where nothing is."""
+        return () if known is None else (_Each(known.split([part.knowables for part in self.parts], -1)),)
+
+    def knowable(self, known: Tensor) -> Tensor:
+        return torch.cat([part.knowable(known[:, place]) for part, place in self._each()], -1)
+
+    def shown(self, x: Joint) -> Joint:
+        return Joint(self._map("shown", x))
+
+    def hold(self, z: Joint, whole: Joint, known: Tensor) -> Joint:
+        each = zip(self.parts, z.parts, whole.parts, self._known(known)[0].parts, strict=True)
+        return Joint(tuple(part.hold(*own) for part, *own in each))  # type: ignore[operator]
 
     def belief(self, output: Tensor, z: Joint, alpha: Tensor) -> Belief:
         """Part by part, each with its own of the outputs."""
@@ -330,13 +417,30 @@ class Blocks(Block):
     def subsample(self, x: Joint, learning: bool, generator: torch.Generator) -> Joint:
         return Joint(self._map("subsample", x, learning, generator))
 
-    def loss(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, generator: torch.Generator) -> Tensor:
-        """The parts' losses, each on its own scale, added."""
-        return torch.stack(self._map("loss", belief, x, z, alpha, generator)).sum(0)
+    def loss(
+        self,
+        belief: Belief,
+        x: Joint,
+        z: Joint,
+        alpha: Tensor,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
+        """The parts' losses by their weights, added."""
+        losses = torch.stack(self._map("loss", belief, x, z, alpha, generator, *self._known(known)))
+        return (losses.double() * self.weights.to(losses.device)[:, None]).sum(0)
 
-    def divergence(self, belief: Belief, x: Joint, z: Joint, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
+    def divergence(
+        self,
+        belief: Belief,
+        x: Joint,
+        z: Joint,
+        alpha: Tensor,
+        reveal: Tensor | None = None,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """The parts' divergences, added."""
-        return torch.stack(self._map("divergence", belief, x, z, alpha, reveal)).sum(0)
+        return torch.stack(self._map("divergence", belief, x, z, alpha, reveal, *self._known(known))).sum(0)
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         return [
@@ -345,8 +449,24 @@ class Blocks(Block):
             for stage in part.stages(training.part(place, columns), rows, held_out, updates)
         ]
 
+    def uncounted(self) -> tuple[int, str] | None:
+        found = ((part.uncounted(), place) for part, place in self._each())
+        return next(((int(place[each[0]]), each[1]) for each, place in found if each is not None), None)
+
+    def upper_bounds(self) -> np.ndarray:
+        bounds = super().upper_bounds()
+        for part, place in self._each():
+            bounds[place] = part.upper_bounds()
+        return bounds
+
     def latent(self, z: Joint) -> Joint:
         return Joint(self._map("latent", z))
+
+    def expectation(self, z: Joint, belief: Belief, alpha: Tensor) -> Tensor:
+        """The parts' columns in their places."""
+        pieces = self._map("expectation", z, belief, alpha)
+        order = np.argsort(np.concatenate(self.places))
+        return torch.cat(pieces, 1)[:, torch.from_numpy(order).to(z.device)]
 
     def decode(self, z: Joint, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Joint:
         return Joint(self._map("decode", z, belief, before, alpha, generator))
@@ -362,6 +482,18 @@ class Blocks(Block):
 
     def why_no_likelihood(self) -> str | None:
         return next((why for why in self._map("why_no_likelihood") if why), None)
+
+
+def to_dense(matrix: Any) -> np.ndarray:
+    """Rows of a matrix (ndarray or CSR) in float64."""
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class _Each:
+    """An argument of its own for each of several blocks."""
+
+    parts: tuple[Any, ...]
 
 
 def constants(module: nn.Module, **tensors: Tensor) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -13,7 +13,7 @@ from countjump.blocks.base import Belief, Block, constants
 from countjump.domains import Domain
 from countjump.laws import Binomial, NegativeBinomial, Poisson, Product
 
-VIEWS = 3  # features per column
+VIEWS = 4  # features per column
 
 
 class Gammas(nn.Module):
@@ -49,7 +49,7 @@ class ColumnBlock(Block, ABC):
 
     What it corrects is the posterior under a Gamma prior of each column, x_0 ~ Gamma(shape, mean).
 
-    Features are laid out as (3, D) and outputs as (per_column, D), flat. With ``layout`` = (all, places) D is a larger number of
+    Features are laid out as (4, D) and outputs as (per_column, D), flat. With ``layout`` = (all, places) D is a larger number of
     columns, of which the block has those ``places``: so that a network of one's own sees a picture whole.
     """
 
@@ -79,6 +79,7 @@ class ColumnBlock(Block, ABC):
         self.domain, self.size, self.decoding, self.layout, self.escape = domain, len(mean), decoding, layout, escape
         self.exact = lam is None
         wide = self.size if layout is None else layout[0]
+        self.knowables = self.size
         self.inputs, self.outputs, self.per_column = VIEWS * wide, per_column * wide, per_column
         lam = torch.ones_like(mean) if lam is None else lam
         constants(self, mean=mean.double(), shape=shape.double(), lam=lam.double())
@@ -90,8 +91,8 @@ class ColumnBlock(Block, ABC):
         """E[x_0 given z_t] = (z_t + shape) / (λ α + shape / mean)."""
         return (z + self.shape) / (self.lam * alpha + self.shape / self.mean)
 
-    def write(self, x: Tensor) -> Any:
-        return self.domain.project(x).cpu().numpy()
+    def to_values(self, x: Tensor) -> Tensor:
+        return self.domain.project(x)
 
     def empty(self, rows: int, device: torch.device | str) -> Tensor:
         return torch.zeros(rows, self.size, dtype=torch.float64, device=device)
@@ -115,16 +116,37 @@ class ColumnBlock(Block, ABC):
             return belief.data.mean
         return super().expectation(z, belief, alpha) if self.exact else belief.missing.mean / self.rate_scale(alpha)
 
-    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """Three views of z_t, each of about unit scale: against the prior, by its logarithm, and linear near the mean."""
+    def features(self, z: Tensor, alpha: Tensor, known: Tensor | None = None) -> Tensor:
+        """Three views of z_t, each of about unit scale: against the prior, by its logarithm, and linear near the mean; and whether
+        the column is known, so that its α is 1."""
         scale = self.lam * self.mean + 1
-        against_prior = (self.posterior_mean(z, alpha) / self.mean).log() / 2
-        views = torch.stack([against_prior, z.log1p() / scale.log1p(), 2 * z / (z + scale)], 1).float()
+        known = torch.zeros_like(z, dtype=torch.bool) if known is None else known
+        against_prior = (self.posterior_mean(z, torch.where(known, 1.0, alpha)) / self.mean).log() / 2
+        views = torch.stack([against_prior, z.log1p() / scale.log1p(), 2 * z / (z + scale), known], 1).float()
         if self.layout is not None:
             whole = views.new_zeros(len(z), VIEWS, self.layout[0])
             whole[..., self.places] = views
             views = whole
         return views.flatten(1)
+
+    def knowable(self, known: Tensor) -> Tensor:
+        return known
+
+    def shown(self, x: Tensor) -> Tensor:
+        return self.lam * x
+
+    def hold(self, z: Tensor, whole: Tensor, known: Tensor) -> Tensor:
+        return torch.where(known, whole, z)
+
+    def uncounted(self) -> tuple[int, str] | None:
+        if self.exact and self.domain.whole:
+            return None
+        if self.domain.whole:
+            return 0, "is modelled by process='poisson', whose z_0 is drawn and not the data: use process='binomial'"
+        return 0, f"holds {self.domain.name} reals"
+
+    def upper_bounds(self) -> np.ndarray:
+        return self.bounds.cpu().numpy().astype(float)
 
     def by_column(self, output: Tensor) -> Tensor:
         """(B, outputs) → (B, D, per_column), float64."""

@@ -58,21 +58,44 @@ class Constant(Block):
     def missing(self, x: Tensor, z: Tensor, alpha: Tensor) -> Product:
         return self.encode(x)
 
-    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
+    def features(self, z: Tensor, alpha: Tensor, known: Tensor | None = None) -> Tensor:
         return z.float()
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
         return Belief(Product(Zero(z)), Product(Known(self.values.expand(len(z), -1))))
 
-    def loss(self, belief: Belief, x: Tensor, z: Tensor, alpha: Tensor, generator: torch.Generator) -> Tensor:
+    def loss(
+        self,
+        belief: Belief,
+        x: Tensor,
+        z: Tensor,
+        alpha: Tensor,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
         return torch.zeros(len(z), device=z.device)
 
-    def divergence(self, belief: Belief, x: Tensor, z: Tensor, alpha: Tensor, reveal: Tensor | None = None) -> Tensor:
+    def divergence(
+        self,
+        belief: Belief,
+        x: Tensor,
+        z: Tensor,
+        alpha: Tensor,
+        reveal: Tensor | None = None,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """Nothing to learn."""
         return torch.zeros(len(z), device=z.device)
 
     def latent(self, z: Tensor) -> Tensor:
         return self.values.expand(len(z), -1)
+
+    def expectation(self, z: Tensor, belief: Belief, alpha: Tensor) -> Tensor:
+        return self.latent(z)
+
+    def uncounted(self) -> None:
+        """It is what it is, whatever was observed of it."""
+        return None
 
     def decode(self, z: Tensor, belief: Any, before: Any, alpha: Tensor, generator: Any) -> Tensor:
         return self.latent(z)

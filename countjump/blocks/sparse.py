@@ -24,6 +24,7 @@ class SparseBlock(Block, ABC):
     which it comes; ``input_scale`` is that of each direction."""
 
     sparse = True
+    knowables = 1
 
     def __init__(self, shares: Tensor, width: int, sparse_gradients: bool) -> None:
         super().__init__()
@@ -48,6 +49,21 @@ class SparseBlock(Block, ABC):
     def missing(self, x: SparseRows, z: SparseRows, alpha: Tensor) -> ThinnedRows:
         whole = self.encode(x)
         return ThinnedRows(whole.units - z, whole.p)
+
+    def knowable(self, known: Tensor) -> Tensor:
+        """It is known as a whole."""
+        whole = known.all(1)
+        apart = (known.any(1) & ~whole).nonzero()
+        if len(apart):
+            raise ValueError(
+                f"row {int(apart[0])} has some of its {self.size} wide columns known and others not: they are known together, or "
+                "not at all"
+            )
+        return whole[:, None]
+
+    def hold(self, z: SparseRows, whole: SparseRows, known: Tensor) -> SparseRows:
+        rest, mine = z.value * ~known[z.row, 0], whole.value * known[whole.row, 0]
+        return z.with_values(rest) + whole.with_values(mine)
 
     def latent(self, z: SparseRows) -> SparseRows:
         return z

@@ -24,6 +24,7 @@ SAMPLED = 1024  # columns on which the softmax is worked out in an update, about
 MOST_SAMPLED = 0.75  # the share of all columns from which on a sample is not worth its noise
 WHOLE = 2**15  # columns up to which all are looked at where their vectors are not being learned
 POWERS = 3  # of the logarithm of a column's frequency, by which shares are calibrated
+TOTAL_VIEWS = 3  # what is seen of a total
 TOTAL_WIDTH, BINOMIALS = 128, 4  # hidden units of the total network, and binomials of its belief
 TOTAL_ROWS, TOTAL_UPDATES, TOTAL_CHECKS = 512, 2500, 10_000  # of an update; at most; draws of a validation at least
 CALIBRATION_ROWS, CALIBRATION_UPDATES = 128, 500  # of an update; at most
@@ -81,11 +82,11 @@ class SparseCounts(SparseBlock):
         last = nn.Linear(TOTAL_WIDTH, self.total.outputs)
         nn.init.zeros_(last.weight)
         nn.init.zeros_(last.bias)
-        widths = [self.total.inputs + 2, TOTAL_WIDTH, TOTAL_WIDTH, TOTAL_WIDTH]
+        widths = [TOTAL_VIEWS + 2, TOTAL_WIDTH, TOTAL_WIDTH, TOTAL_WIDTH]
         hidden = [m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.SiLU())]
         self.total_network = nn.Sequential(*hidden, last)
         self.total_condition: nn.Module | None = None
-        self.inputs, self.outputs = width + self.total.inputs, width + 3
+        self.inputs, self.outputs = width + TOTAL_VIEWS, width + 3
         self._gathered: tuple[ColumnSample | None, Tensor | None] = (None, None)
 
     # What the network sees and means.
@@ -111,13 +112,18 @@ class SparseCounts(SparseBlock):
             self._gathered = (sample, self.table(sample.columns))
         return self._gathered[1]  # type: ignore[return-value]
 
-    def features(self, z: SparseRows, alpha: Tensor) -> Tensor:
+    def features(self, z: SparseRows, alpha: Tensor, known: Tensor | None = None) -> Tensor:
         """Σ_d ln(1 + z_d) · table_d, each direction by its scale, and the total's features."""
         seen = z.nonzero()
         amount = seen.value.float().log1p()
         table = self._vectors(z.sample)
         view = nn.functional.embedding_bag(seen.column, table, seen.starts, mode="sum", per_sample_weights=amount)
-        return torch.cat([view * self.input_scale, self.total.features(z.totals[:, None], alpha)], -1)
+        alpha = alpha if known is None else torch.where(known, 1.0, alpha)
+        return torch.cat([view * self.input_scale, self._total_views(z.totals[:, None], alpha)], -1)
+
+    def _total_views(self, seen: Tensor, alpha: Tensor) -> Tensor:
+        """Of totals (B, 1): all but whether they are known."""
+        return self.total.features(seen, alpha)[:, :TOTAL_VIEWS]
 
     def belief(self, output: Tensor, z: SparseRows, alpha: Tensor) -> Belief:
         shares = self.shares(output, z)
@@ -173,7 +179,7 @@ class SparseCounts(SparseBlock):
         A thinned total is thinned, whatever falls where: totals are a JUMP of one column, and need nothing else to be right.
         """
         features = torch.cat(
-            [self.total.features(seen, alpha), alpha.clamp(min=1e-6).log().float() / 4, alpha.sqrt().float()], 1
+            [self._total_views(seen, alpha), alpha.clamp(min=1e-6).log().float() / 4, alpha.sqrt().float()], 1
         )
         hidden = self.total_network[0](features)
         if self.total_condition is not None:
@@ -185,10 +191,29 @@ class SparseCounts(SparseBlock):
         log_strength = torch.log(z.totals + SEEN_BEFORE)[:, None] + _in_time(alpha)[:, :2].double() @ self.strength
         return log_strength.clamp(-10, 30).exp()
 
+    # What is observed of thinned rows.
+
+    def uncounted(self) -> None:
+        """Every column holds counts."""
+        return None
+
+    def expectation(self, z: SparseRows, belief: Belief, alpha: Tensor) -> Tensor:
+        """(B, D), with as much memory."""
+        return z.dense() + belief.missing.mean
+
     # Losses and stages.
 
-    def loss(self, belief: Belief, x: SparseRows, z: SparseRows, alpha: Tensor, generator: torch.Generator) -> Tensor:
-        """The cross-entropy of the missing units with the mean composition; the total is learned apart. z has the places of x."""
+    def loss(
+        self,
+        belief: Belief,
+        x: SparseRows,
+        z: SparseRows,
+        alpha: Tensor,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
+        """The cross-entropy of the missing units with the mean composition; the total is learned apart. z has the places of x.
+        Where x is known nothing is missing."""
         return belief.missing.shares.cross_entropy(x - z) / self._divisor(z, alpha)
 
     def _divisor(self, z: SparseRows, alpha: Tensor) -> Tensor:

@@ -43,11 +43,12 @@ class SparseReals(SparseBlock):
     def encode(self, x: SparseRows) -> ThinnedRows:
         return super().encode(x.with_values((x.value > 0).double()))
 
-    def features(self, z: SparseRows, alpha: Tensor) -> Tensor:
+    def features(self, z: SparseRows, alpha: Tensor, known: Tensor | None = None) -> Tensor:
         """Σ table_d over the set, each direction by its scale, and how many are seen."""
         seen = z.nonzero()
         view = nn.functional.embedding_bag(seen.column, self.table.weight, seen.starts, mode="sum")
         size = z.totals[:, None]
+        alpha = alpha if known is None else torch.where(known, 1.0, alpha)
         sizes = torch.cat([size.log1p() / 4, size / (size + self.filled), alpha.expand(len(z), 1)], 1).float()
         return torch.cat([view * self.input_scale, sizes], -1)
 
@@ -74,13 +75,25 @@ class SparseReals(SparseBlock):
         )
         return Belief(missing, data)
 
-    def loss(self, belief: Belief, x: SparseRows, z: SparseRows, alpha: Tensor, generator: torch.Generator) -> Tensor:
+    def uncounted(self) -> tuple[int, str] | None:
+        return 0, "holds reals"
+
+    def loss(
+        self,
+        belief: Belief,
+        x: SparseRows,
+        z: SparseRows,
+        alpha: Tensor,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
         """−ln belief(the rest of the set), and at t = 0, where the whole set is seen, −ln belief(x_0)."""
         rest = self.encode(x).units - z
         loss = -belief.missing.log_prob(rest)
         whole = (alpha.expand(len(x), 1)[:, 0] == 1).nonzero().squeeze(1)
         amounts = belief.data[whole].log_prob(x[whole])
-        return loss.index_add(0, whole, -amounts) / min(max(self.filled, 1.0), ORDINARY)
+        loss = loss.index_add(0, whole, -amounts) / min(max(self.filled, 1.0), ORDINARY)
+        return loss if known is None else loss.masked_fill(known[:, 0], 0.0)
 
     def stages(self, training: Training, rows: np.ndarray, held_out: np.ndarray, updates: int) -> list[Stage]:
         """The embeddings begin with the principal components of the sets."""

@@ -67,11 +67,12 @@ class Units(Block):
             possible=weights > 0,
             bounds=torch.ones(self.groups, dtype=torch.float64) if bounds is None else bounds,
         )
-        self.inputs = self.groups * (self.parts + 1)
+        self.knowables = self.groups
+        self.inputs = self.groups * (self.parts + 2)
         self.outputs = self.groups * (self.log_weights.shape[-1] + components * self.parts)
 
-    def read(self, matrix: Any) -> Tensor:
-        x = super().read(matrix) / self.remainder
+    def to_data(self, values: Any) -> Tensor:
+        x = super().to_data(values) / self.remainder
         if self.whole:
             return x[:, None]
         share = x / self.bounds
@@ -81,8 +82,8 @@ class Units(Block):
         """Back from (B, G, C) shares to data (B, D)."""
         return x[:, 0] if self.whole else x[..., 0] * self.bounds
 
-    def write(self, x: Tensor) -> Any:
-        return (self.domain.project(self.from_shares(x)) * self.remainder).cpu().numpy()
+    def to_values(self, x: Tensor) -> Tensor:
+        return self.domain.project(self.from_shares(x)) * self.remainder
 
     def empty(self, rows: int, device: torch.device | str) -> Tensor:
         return torch.zeros(rows, self.groups, self.parts, dtype=torch.float64, device=device)
@@ -97,12 +98,13 @@ class Units(Block):
     def _fall(count: Tensor, x: Tensor) -> Product:
         return Product(TotalTimesComposition(Binomial(count, torch.ones_like(count)), Multinomial(x.log())))
 
-    def features(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """The posterior shares against the prior ones, and how many units have fallen."""
+    def features(self, z: Tensor, alpha: Tensor, known: Tensor | None = None) -> Tensor:
+        """The posterior shares against the prior ones, how many units have fallen, and whether the whole is known."""
         fallen = z.sum(-1, keepdim=True)
         strength = self.concentration.sum(-1, keepdim=True)
         share = (z + self.concentration) / (fallen + strength)
-        view = [(share / self.share.clamp(min=1e-12)).log() / 2, fallen.log1p() / self.total[:, None].log1p()]
+        known = torch.zeros_like(fallen) if known is None else known[..., None].to(z)
+        view = [(share / self.share.clamp(min=1e-12)).log() / 2, fallen.log1p() / self.total[:, None].log1p(), known]
         return torch.cat(view, -1).flatten(1).float()
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
@@ -120,6 +122,27 @@ class Units(Block):
         shares = DirichletMixture(logits, concentration, self.vertices)
         left = Binomial(self.total - fallen, torch.ones_like(fallen))
         return Belief(Product(TotalTimesComposition(left, shares)), Product(shares) if self.has_law else None)
+
+    def knowable(self, known: Tensor) -> Tensor:
+        if not self.whole:
+            return known
+        together = known.all(1)
+        apart = (known.any(1) & ~together).nonzero()
+        if len(apart):
+            raise ValueError(
+                f"row {int(apart[0])} has some columns of a {self.domain.name} group known and others not: they are known "
+                "together, or not at all"
+            )
+        return together[:, None]
+
+    def shown(self, x: Tensor) -> Tensor:
+        return self.total[:, None] * x
+
+    def hold(self, z: Tensor, whole: Tensor, known: Tensor) -> Tensor:
+        return torch.where(known[..., None], whole, z)
+
+    def uncounted(self) -> tuple[int, str] | None:
+        return 0, f"holds {self.domain.name} data, whose wholes lose no units"
 
     def latent(self, z: Tensor) -> Tensor:
         return z / self.total[:, None]

@@ -109,6 +109,9 @@ class Distribution(Indexable, ABC):
 class Family(Distribution):
     """A law of single entries: independent ones, if there are several."""
 
+    is_density: ClassVar[bool] = False
+    """Whether ``log_prob`` is that of a density, so that single values have no mass."""
+
     def pick(self, entries: tuple[Tensor, ...], component: Tensor, shape: torch.Size) -> Self:
         """The flat law of the given entries, each at its own component of the last axis; ``shape`` is that of all of them."""
         return self._map(lambda _, field: field.expand(shape)[(*entries, component)])
@@ -157,6 +160,10 @@ class Product(CountLaw):
 
     def log_prob(self, value: Tensor) -> Tensor:
         return self.entries.log_prob(value).flatten(1).sum(1)
+
+    def log_prob_without(self, value: Tensor, left_out: Tensor) -> Tensor:
+        """Of all entries but those that are ``left_out``."""
+        return self.entries.log_prob(value).masked_fill(left_out, 0.0).flatten(1).sum(1)
 
     @property
     def mean(self) -> Tensor:

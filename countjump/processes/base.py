@@ -18,10 +18,10 @@ Prediction = Any
 
 
 class Denoise(Protocol):
-    """(z, t, condition) → prediction: a trained :class:`countjump.denoiser.Denoiser`, or an oracle."""
+    """(z, t, condition, known) → prediction: a trained :class:`countjump.denoiser.Denoiser`, or an oracle."""
 
-    def __call__(self, z: Any, t: Tensor, condition: Tensor | None = None) -> Prediction:
-        """What is believed of x_0 given z at the time t, (B,) or (1,) for all rows."""
+    def __call__(self, z: Any, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None) -> Prediction:
+        """What is believed of x_0 given z at the time t, (B,) or (1,) for all rows; what is ``known`` is at time 0."""
 
 
 class Process(ABC):
@@ -51,6 +51,10 @@ class Process(ABC):
     @abstractmethod
     def loss(self, x: Any, z: Any, t: Tensor, prediction: Prediction, generator: torch.Generator) -> Tensor:
         """One number per row."""
+
+    def draw_known(self, rows: int, generator: torch.Generator) -> Tensor | None:
+        """What of rows to train on is known, (rows, knowables); None where nothing can be."""
+        return None
 
     def finish(self, z: Any, before: Step, denoise: Denoise, streams: Streams) -> Any:
         """From z_0, and the step that led there, to x_0."""

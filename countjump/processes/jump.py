@@ -24,6 +24,7 @@ from countjump.states import arrivals
 OBJECTIVES = ("nll", "reweighted", "elbo")
 DECODINGS = ("latent", "mean", "draw")
 
+PARTLY_KNOWN = 1 / 3  # the share of the rows of an update of which some columns are known
 AT_ZERO = 4  # one time in so many is 0, for a block that visits it
 
 
@@ -58,19 +59,36 @@ class Jump(Process):
     def reverse(self, z: Any, prediction: Belief, s: Tensor, t: Tensor) -> Law:
         return Shifted(z, prediction.missing.thin(self.schedule.reveal(s, t)))
 
-    def loss(self, x: Any, z: Any, t: Tensor, prediction: Belief, generator: torch.Generator) -> Tensor:
-        """The objective, per row.
+    def draw_known(self, rows: int, generator: torch.Generator) -> Tensor | None:
+        """In some of the rows a random part of the columns, of every size alike; nothing where there is no second column."""
+        if self.block.knowables < 2:
+            return None
+        look: dict[str, Any] = {"dtype": torch.float64, "device": generator.device, "generator": generator}
+        some = torch.rand(rows, 1, **look) < PARTLY_KNOWN
+        return some & (torch.rand(rows, self.block.knowables, **look) < torch.rand(rows, 1, **look))
+
+    def loss(
+        self,
+        x: Any,
+        z: Any,
+        t: Tensor,
+        prediction: Belief,
+        generator: torch.Generator,
+        known: Tensor | None = None,
+    ) -> Tensor:
+        """The objective, per row, of what is not ``known``.
 
         ``nll``: the block's loss. ``reweighted``: the paper's D_φ(x_0, f) (equation 12), or D_φ(x_0 − z_t, f − z_t) for binomial
         JUMP. ``elbo``: the same with the weight of the step.
         """
         alpha = self.schedule.alpha(t)
+        without = () if known is None else (known,)
         if self.objective == "nll":
-            return self.block.loss(prediction, x, z, alpha, generator)
+            return self.block.loss(prediction, x, z, alpha, generator, *without)
         if self.objective == "reweighted":
-            return self.block.divergence(prediction, x, z, alpha)
+            return self.block.divergence(prediction, x, z, alpha, None, *without)
         before = (t - 1 / getattr(self.schedule, "timesteps", 1000)).clamp(min=0)
-        return self.block.divergence(prediction, x, z, alpha, self.schedule.reveal(before, t))
+        return self.block.divergence(prediction, x, z, alpha, self.schedule.reveal(before, t), *without)
 
     def finish(self, z: Any, before: Step, denoise: Denoise, streams: Streams) -> Any:
         belief = denoise(z, before.t.new_zeros(1)) if self.block.decoding == "draw" else None

@@ -1,0 +1,269 @@
+"""Rows that are not drawn from nothing: whole rows given what is left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from countjump import domains
+from countjump.data import as_matrix
+from countjump.data.rows import memory
+from countjump.estimator import (
+    MOST_STEPS,
+    Estimator,
+    as_seed,
+    kind_of_matrix,
+    threads_for,
+    validation,
+    whole,
+    without_denormals,
+    without_float16,
+)
+from countjump.laws import Streams
+from countjump.progress import Progress
+from countjump.sampling import chain, complete_rows, seeded
+from countjump.states import concatenate
+
+ROWS, ENTRIES = 1024, 2**24
+"""Rows of a block, and entries of their dense form, at most, but for a single row."""
+
+
+class Starts(Estimator):
+    """What a model of counts says of rows of which a part was observed."""
+
+    def deepen(self, X: Any, fraction: Any, steps: int = 20, random_state: Any = None) -> Any:
+        """Draw the whole rows of which X is left: every unit was kept with probability ``fraction``, a number or one per row.
+
+        X is the state of the chain at the time t at which α_t is the fraction; from there it goes down as in :meth:`sample`. No
+        observed unit is removed. Counts, also those behind the weights of a model of reals, of the kind of X and the model's
+        dtype. Row i depends on (random_state, i, row i of X, its fraction, steps) alone.
+
+        >>> from countjump import JumpModel
+        >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
+        >>> model = JumpModel(max_updates=20, random_state=0, progress=False).fit(counts)
+        >>> whole = model.deepen([[0, 2], [3, 1]], fraction=0.5, steps=5, random_state=0)
+        >>> whole.shape, bool((whole >= [[0, 2], [3, 1]]).all())
+        ((2, 2), True)
+        """
+        steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
+        matrix, fraction = self._observed(X, fraction)
+        down = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
+        pieces = []
+        for rows, some, times in self._in_blocks("deepening", matrix, fraction):
+            z = self._down(self._state(some), times, down, [seeded(self.device_, seed, 0, row) for row in rows])
+            pieces.append(self._as_kind(self.block_.write(self.block_.latent(z)), kind_of_matrix(X)))
+        return sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
+
+    def denoise(self, X: Any, fraction: Any, columns: Any = None) -> np.ndarray:
+        """The expectation of the whole rows of which X is left, float32: X itself and what is believed to be missing.
+
+        ``fraction`` is that of :meth:`deepen`. ``columns``, by number or name, are those that are wanted, in this order; None for
+        all. Rows are made in blocks, and of each only these columns are kept.
+
+        >>> from countjump import JumpModel
+        >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
+        >>> model = JumpModel(max_updates=20, random_state=0, progress=False).fit(counts)
+        >>> model.denoise([[0, 2], [3, 1]], fraction=0.5, columns=[1]).shape
+        (2, 1)
+        """
+        matrix, fraction = self._observed(X, fraction)
+        places = np.arange(matrix.shape[1]) if columns is None else self._places(columns)
+        if matrix.shape[0] * len(places) * 4 > memory():
+            raise ValueError(
+                f"{matrix.shape[0]} rows of {len(places)} columns are more than there is memory for: give columns="
+            )
+        expected = np.empty((matrix.shape[0], len(places)), dtype=np.float32)
+        for rows, some, times in self._in_blocks("denoising", matrix, fraction):
+            expected[rows] = self._expected(self._state(some), times)[:, places]
+        return expected
+
+    def complete(self, X: Any, known: Any, steps: int = 50, random_state: Any = None) -> Any:
+        """Draw what is not known of the rows X, given what is; that stays exactly as it is.
+
+        ``known`` says which columns are known, by number or name, or by one True or False for each, or which entries, by a mask
+        of the shape of X. The other values of X are not looked at, and may be NaN. The columns of a one-hot or simplex group are
+        known together or not at all. Rows of the kind of X and the model's dtype; the same for the same rows and random_state.
+
+        >>> from countjump import JumpModel
+        >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
+        >>> model = JumpModel(max_updates=20, random_state=0, progress=False).fit(counts)
+        >>> model.complete([[0, np.nan], [3, np.nan]], known=[0], steps=5, random_state=0)[:, 0]
+        array([0, 3])
+        """
+        validation().check_is_fitted(self, "plan_")
+        steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
+        matrix, mask = self._partly_known(X, known)
+        pieces, size = [], self._block_size(matrix.shape[1])
+        starts = range(0, matrix.shape[0], size)
+        shown = self.progress and len(starts) > 1
+        with threads_for(self.block_.varying), Progress("completing", len(starts), "blocks", shown) as progress:
+            for number, start in enumerate(starts):
+                some, where = matrix[start : start + size], mask[start : start + size]
+                rows = self._complete(some, where, steps, seeded(self.device_, seed, 1, number))
+                pieces.append(self._as_kind(rows, kind_of_matrix(X)))
+                progress.advance()
+        return sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
+
+    # What is known.
+
+    def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:
+        """Rows with zeros where they are not known, and where they are (rows, columns)."""
+        matrix = as_matrix(X)
+        if matrix.ndim != 2 or 0 in matrix.shape:
+            self._read(X)  # which says what is wrong
+        validation().validate_data(self, X, reset=False, skip_check_array=True)
+        mask = np.asarray(known)
+        if mask.dtype == bool and mask.ndim == 2:
+            if mask.shape != matrix.shape:
+                raise ValueError(
+                    f"known is a mask of shape {mask.shape}, and X is of shape {matrix.shape}: they must be equal"
+                )
+        else:
+            mask = np.zeros(matrix.shape, dtype=bool)
+            mask[:, self._places(known)] = True
+        if sp.issparse(matrix):
+            row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+            matrix.data = np.where(mask[row, matrix.indices], matrix.data, 0)
+        else:
+            matrix = np.where(mask, matrix, 0)
+        matrix = without_denormals(without_float16(matrix))
+        domains.check_values(matrix)
+        return matrix, mask
+
+    def _complete(self, matrix: domains.Matrix, mask: np.ndarray, steps: int, generator: torch.Generator) -> Any:
+        """What is known, and draws in the other places."""
+        block = self.block_
+        known = block.knowable(torch.from_numpy(mask).to(self.device_))
+        if self.denoiser_ is None:
+            drawn = block.write(block.latent(block.empty(len(mask), self.device_)))
+        else:
+            x, streams = block.read(matrix).to(self.device_), Streams([generator], len(mask))
+            grid = self.process_.grid(steps)
+            drawn = block.write(complete_rows(self.process_, self.denoiser_, grid, streams, x, known))
+        drawn, dense = (each.toarray() if sp.issparse(each) else each for each in (drawn, matrix))
+        return np.where(mask, dense, drawn)
+
+    def _block_size(self, columns: int) -> int:
+        """Rows of a block."""
+        return int(np.clip(ENTRIES // columns, 1, ROWS))
+
+    # What was observed.
+
+    def _observed(self, X: Any, fraction: Any) -> tuple[domains.Matrix, np.ndarray]:
+        """Counts that the model can have lost units of, and a fraction for every row; anything else is an error."""
+        validation().check_is_fitted(self, "plan_")
+        wrong = self.block_.uncounted()
+        if wrong is not None:
+            raise ValueError(
+                f"column {self._name(wrong[0])} {wrong[1]}, and only counts lose units: use a model all of whose columns are "
+                "counts, or complete(X, known) for rows of which some columns are known"
+            )
+        matrix = self._read(X)
+        validation().validate_data(self, X, reset=False, skip_check_array=True)
+        if self.scaling_ is not None:
+            why = "is not a whole number: the model has counts behind weights, and X must be these counts"
+            domains.bad_value(matrix, lambda value: value != np.floor(value), why)
+        domains.Count(max=tuple(self.block_.upper_bounds())).check(matrix)
+        return matrix, self._fractions(fraction, matrix.shape[0])
+
+    def _fractions(self, fraction: Any, rows: int) -> np.ndarray:
+        """One per row, each within what the model's chains visit."""
+        array = np.asarray(fraction)
+        if array.dtype.kind not in "iuf" or array.shape not in ((), (rows,)):
+            kind = f"of shape {array.shape}" if array.dtype.kind in "iuf" else repr(fraction)
+            raise ValueError(f"fraction must be a number or one per row, of {rows} rows, got {kind}")
+        least = 0.0
+        if self.process_ is not None:
+            last = torch.tensor([self.process_.t_max or 1.0], dtype=torch.float64)
+            least = float(self.process_.schedule.interior(last))
+        wrong = np.flatnonzero(~((array > 0) & (array >= least) & (array <= 1)).ravel())
+        if len(wrong):
+            where = "fraction" if array.ndim == 0 else f"fraction[{wrong[0]}]"
+            raise ValueError(
+                f"{where} must be above 0, at least {least:.2g}, where the model's chains begin, and at most 1, got "
+                f"{array.flat[wrong[0]]:g}: of less there is nothing to learn, use sample()"
+            )
+        return np.broadcast_to(array.astype(np.float64), (rows,))
+
+    def _in_blocks(
+        self, what: str, matrix: domains.Matrix, fraction: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, domains.Matrix, Tensor]]:
+        """Blocks of rows: their numbers, the rows, and the times (B,) at which α is their fraction."""
+        size = self._block_size(matrix.shape[1])
+        starts = range(0, matrix.shape[0], size)
+        kinds, group = np.unique(fraction, return_inverse=True)
+        found = kinds if self.process_ is None else np.array([self.process_.schedule.time(each) for each in kinds])
+        times = torch.from_numpy(found[group.ravel()]).to(self.device_)
+        shown = self.progress and len(starts) > 1
+        with threads_for(self.block_.varying), Progress(what, len(starts), "blocks", shown) as progress:
+            for start in starts:
+                rows = np.arange(start, min(start + size, matrix.shape[0]))
+                yield rows, matrix[rows], times[rows]
+                progress.advance()
+
+    def _state(self, matrix: domains.Matrix) -> Any:
+        """Counts as a state of the chain; columns that never change have none."""
+        return self.block_.encode(self.block_.read(matrix).to(self.device_)).mean
+
+    def _down(self, z: Any, times: Tensor, down: Tensor, generators: list[torch.Generator]) -> Any:
+        """z_0 from states at the given times (B,), down the shares of these; at time 0 nothing is missing."""
+        moving, still = ((times > 0) == either for either in (True, False))
+        if self.denoiser_ is None or still.all():
+            return z
+        streams = Streams([generators[row] for row in moving.nonzero().squeeze(1).tolist()], 1)
+        first = times[moving]
+        grid = down.to(first) * first[0] if bool((first == first[0]).all()) else down.to(first)[:, None] * first
+        for step in chain(self.process_, self.denoiser_, z[moving], grid, streams):
+            last = step
+        order = torch.cat([moving.nonzero(), still.nonzero()]).squeeze(1).argsort()
+        return concatenate([last.z, z[still]])[order]
+
+    @torch.no_grad()
+    def _expected(self, z: Any, times: Tensor) -> np.ndarray:
+        """(B, columns): z, and what is believed to be missing; at time 0 that is nothing."""
+        written = self.block_.write(self.block_.latent(z))
+        rows = written.toarray() if sp.issparse(written) else written
+        moving = times > 0
+        if self.denoiser_ is not None and moving.any():
+            z, times = z[moving], times[moving]
+            belief = self.denoiser_(z, times if bool((times != times[0]).any()) else times[:1])
+            expected = self.block_.expectation(z, belief, self.process_.schedule.alpha(times)[:, None])
+            rows[moving.cpu().numpy()] = expected.cpu().numpy()
+        return rows
+
+    # Columns.
+
+    def _name(self, column: int) -> str:
+        """By its name where it has one."""
+        names = getattr(self, "feature_names_in_", None)
+        return str(column) if names is None else repr(names[column])
+
+    def _places(self, columns: Any) -> np.ndarray:
+        """The numbers of columns that are given by number or name, or by one True or False for every column."""
+        count, names = self.block_.columns, list(getattr(self, "feature_names_in_", []))
+        several = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+        if len(several) == count and all(isinstance(each, bool | np.bool_) for each in several):
+            return np.flatnonzero(np.array(several, dtype=bool))
+        places = []
+        for each in several:
+            if isinstance(each, str):
+                if each not in names:
+                    known = (
+                        f"the names are {', '.join(map(repr, names[:10]))}"
+                        if names
+                        else "the model was fitted without names"
+                    )
+                    raise ValueError(f"there is no column {each!r}: {known}")
+                places.append(names.index(each))
+            elif isinstance(each, int | np.integer) and not isinstance(each, bool) and -count <= each < count:
+                places.append(int(each) % count)
+            else:
+                raise ValueError(
+                    f"{each!r} is no column: give numbers below {count}, names, or one True or False for each"
+                )
+        return np.array(places, dtype=np.int64)
