@@ -56,9 +56,10 @@ class JumpModel(Starts):
 
     Parameters
     ----------
-    domain : "auto", a name ("non-negative", "count", "binary", "one-hot", "simplex", "bounded", "categorical"), a Domain or a mapping
-        What the values are; "auto" looks at every column (at wide sparse rows as a whole). A mapping goes from a column's name, index, a
-        slice or a tuple of these to a domain; columns that it leaves out are "auto".
+    domain : "auto", a name, a Domain or a mapping from columns to these
+        What the values are. The names are "non-negative", "count", "binary", "one-hot", "simplex", "bounded" and "categorical";
+        "auto" looks at every column (at wide sparse rows as a whole). A mapping's keys are a column's name, its index, a slice or
+        a tuple of these; columns that it leaves out are "auto".
     transform : "auto", None, an Offset, a Step, a tuple of both, or a mapping from columns to these
         What is taken off a column before it is a count; "auto" looks, None takes values as they are.
     process : "auto", "poisson" or "binomial"
@@ -141,7 +142,7 @@ class JumpModel(Starts):
     _takes_negatives = True
 
     def _find_layout(self, X: Any) -> Layout | None:
-        declared = {}
+        declared: dict[int, tuple[Any, ...]] = {}
         if isinstance(self.domain, Mapping):
             names = planning.Names(X.shape[1], getattr(X, "columns", None)) if hasattr(X, "shape") else None
             for key, domain in self.domain.items():

@@ -137,8 +137,8 @@ def _plan_group(
     rows = Rows(X) if every else Rows(X).select(group.columns)
     raw = rows.statistics()
     constant = raw.smallest == raw.largest
-    if (isinstance(domain, Categorical | OneHot) and not every) or isinstance(domain, Categorical):
-        return _plan_categories(rows, group, raw, constant)
+    if isinstance(domain, Categorical) or (isinstance(domain, OneHot) and not every):
+        return _plan_categories(rows, group, domain, raw, constant)
     process = decisions.choose_process(asked["process"], domain, lam, reasons)
     scaled = asked["process"] == "poisson" or not isinstance(lam, str)
     zeros = float(raw.zero_share.mean())
@@ -224,17 +224,21 @@ def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
         reasons["atoms"] = before + "; ".join(said[:NAMED]) + more
 
 
-def _plan_categories(rows: Rows, group: Group, raw: Columns, constant: np.ndarray) -> Planned:
+def _plan_categories(
+    rows: Rows, group: Group, domain: Categorical | OneHot, raw: Columns, constant: np.ndarray
+) -> Planned:
     """Columns of levels, or one group of 0/1 columns."""
-    dummies = isinstance(group.domain, OneHot)
+    dummies = isinstance(domain, OneHot)
+    if isinstance(domain, Categorical) and domain.levels is not None and len(domain.levels) > 1:
+        constant = np.zeros_like(constant)  # the other levels may come all the same
     varying = np.flatnonzero(~constant)
     parts = []
     if constant.any() and not dummies:
         parts.append(plan_constants(raw, group, np.flatnonzero(constant), rows.count, False))
     if dummies or len(varying):
         used = np.arange(len(group.columns)) if dummies else varying
-        options, arrays = plan_categories(rows.select(used), group.domain, group.declared)
-        parts.append(Part("categories", group.columns[used], group.domain, options, arrays))
+        options, arrays = plan_categories(rows.select(used), domain, group.declared)
+        parts.append(Part("categories", group.columns[used], domain, options, arrays))
     groups = 1 if dummies else len(varying)
     return Planned(
         parts,
