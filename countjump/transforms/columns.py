@@ -187,9 +187,13 @@ def find_offset(values: np.ndarray, step: float | None) -> float:
 
 
 def begins_at_wall(n: np.ndarray, rows: int) -> bool:
-    """Whether counts begin at 0 as if at a wall: it has so many rows that, at the rate at which they rise, some would lie below."""
+    """Whether counts begin at 0 as if at a wall: it has so many rows that, at the rate at which they rise, more would lie below.
+
+    At that rate at²/after rows would, which is twice as many as a Poisson law has there. So with 15 of them one Poisson column in
+    a thousand that could have begun one lower is taken for one with a wall.
+    """
     at, after = int((n == 0).sum()), int((n == 1).sum())
-    return at >= max(5, 0.01 * rows) and at * at >= 5 * after
+    return at >= max(5, 0.01 * rows) and at * at >= 15 * after
 
 
 def _is_multiple(value: float, size: float) -> bool:
