@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,18 +49,21 @@ class Plan:
 
     @property
     def domain(self) -> Domain | dict[int, Domain]:
-        """Of all columns, or of each if they differ."""
-        kinds = {part.domain for part in self.parts if part.kind != "constant"} or {self.parts[0].domain}
-        if len(kinds) == 1 and not isinstance(next(iter(kinds)), OneHot):
-            return next(iter(kinds))
-        several = len([part for part in self.parts if part.kind != "constant"]) > 1
-        if not several:
-            return next(iter(kinds))
-        return {
+        """Of all columns, or of each if they differ. A constant column goes with the others."""
+        varying = [part for part in self.parts if part.kind != "constant"] or self.parts
+        found = {part.domain for part in varying}
+        each = {
             int(column): part.domain.select(np.array([place]))
             for part in self.parts
             for place, column in enumerate(part.columns)
         }
+        if len(found) > 1 or (len(varying) > 1 and isinstance(varying[0].domain, OneHot)):
+            return each
+        domain = found.pop()
+        if not isinstance(domain.max, tuple) or len(domain.max) == len(each):
+            return domain
+        bounds = [each[column].bounds(1)[0] for column in range(len(each))]
+        return replace(domain, max=tuple(bounds)) if isinstance(domain, Count) else each
 
 
 def default_width(columns: int) -> int:
