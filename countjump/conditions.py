@@ -44,7 +44,7 @@ MISSING = "is missing: drop such rows, or give what is missing a label of its ow
 
 
 @dataclass(frozen=True)
-class Categories:
+class Labels:
     """A column of labels: its ``levels`` in their order; ``dtype`` is that of numpy, "str", "object" or "category"."""
 
     name: str | int | None
@@ -138,7 +138,7 @@ class Conditions:
     """
 
     form: str
-    columns: tuple[Categories | Numbers, ...]
+    columns: tuple[Labels | Numbers, ...]
     kept: np.ndarray
     counts: np.ndarray
 
@@ -176,7 +176,7 @@ class Conditions:
         words = []
         for column in self.columns:
             name = "" if column.name is None else f"{column.name!r}, "
-            several = f"{len(column.levels)} labels" if isinstance(column, Categories) else "a number"
+            several = f"{len(column.levels)} labels" if isinstance(column, Labels) else "a number"
             words.append(f"{name}{several}")
         return "; ".join(words)
 
@@ -226,7 +226,7 @@ class Conditions:
     @property
     def levels(self) -> list[int]:
         """How many levels every column of labels has."""
-        return [len(column.levels) for column in self.columns if isinstance(column, Categories)]
+        return [len(column.levels) for column in self.columns if isinstance(column, Labels)]
 
     @property
     def features(self) -> int:
@@ -236,7 +236,7 @@ class Conditions:
     def encode(self, raw: np.ndarray) -> Tensor:
         """What a network is given of rows (n, C): the labels' places, and then what numbers are seen by."""
         pairs = list(zip(self.columns, raw.T, strict=True))
-        codes = [values[:, None] for column, values in pairs if isinstance(column, Categories)]
+        codes = [values[:, None] for column, values in pairs if isinstance(column, Labels)]
         features = [column.features(values) for column, values in pairs if isinstance(column, Numbers)]
         return torch.from_numpy(np.concatenate([*codes, *features], 1))
 
@@ -251,7 +251,7 @@ class Conditions:
 
         frame = pd.DataFrame(dict(zip([column.name for column in self.columns], values, strict=True)))
         for column in self.columns:
-            if isinstance(column, Categories) and column.dtype == "category":
+            if isinstance(column, Labels) and column.dtype == "category":
                 frame[column.name] = pd.Categorical(frame[column.name], categories=list(column.levels))
         return frame
 
@@ -272,13 +272,13 @@ class Conditions:
     @classmethod
     def recalled(cls, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Conditions:
         """Back from :meth:`described`, which may come from anybody."""
-        columns: list[Categories | Numbers] = []
+        columns: list[Labels | Numbers] = []
         for place_, each in enumerate(described["columns"]):
             name, dtype = each["name"], each["dtype"]
             if not (name is None or isinstance(name, str | int)):
                 raise ValueError(f"a column of y by the name of {name!r}")
             if "levels" in each:
-                labels = Categories(name, checked_levels(each["levels"]), checked_dtype(dtype, labels=True))
+                labels = Labels(name, checked_levels(each["levels"]), checked_dtype(dtype, labels=True))
                 labels.write(np.zeros(1))  # whether they are of that dtype
                 columns.append(labels)
                 continue
@@ -298,9 +298,7 @@ class Conditions:
             raise ValueError("rows of y that come less than once")
         for column, values in zip(columns, kept.T, strict=True):
             places = values[(values == np.floor(values)) & (values >= 0)]
-            if isinstance(column, Categories) and not (
-                len(places) == len(values) and places.max() < len(column.levels)
-            ):
+            if isinstance(column, Labels) and not (len(places) == len(values) and places.max() < len(column.levels)):
                 raise ValueError("rows of y with labels that it does not have")
         return cls(described["form"], tuple(columns), kept, counts)
 
@@ -401,7 +399,7 @@ def plain_values(values: Any, where: Any) -> list[Any]:
     return found
 
 
-def column_of(values: Any, name: Any, where: Any, form: str) -> Categories | Numbers:
+def column_of(values: Any, name: Any, where: Any, form: str) -> Labels | Numbers:
     """What a column of y is.
 
     Strings, booleans and pandas' categories are labels. Numbers are labels where y is one of them for each row and all are
@@ -425,7 +423,7 @@ def column_of(values: Any, name: Any, where: Any, form: str) -> Categories | Num
         raise ValueError(f"y has {len(levels)} different labels, and at most {MOST_LEVELS} are taken: {advice}")
     if dtype != "category":
         dtype = "str" if kind.kind == "U" else kind.str if kind.kind in "biuf" and kind.itemsize <= 8 else "object"
-    return Categories(kept, tuple(levels), dtype)
+    return Labels(kept, tuple(levels), dtype)
 
 
 def nearest(value: Any, levels: Sequence[Any]) -> list[Any]:

@@ -105,8 +105,9 @@ class Denoiser(nn.Module):
         if hasattr(self.block, "take_condition"):
             self.block.take_condition(partial(ConditionEmbedding, levels, numbers))  # type: ignore[operator]
         inputs: Any = self.block.inputs
-        answer = self._ask(torch.zeros(2, inputs), torch.zeros(1, dtype=torch.float64), None)
-        if torch.autograd.grad(answer.sum(), [self.condition.null], allow_unused=True)[0] is None:
+        with torch.enable_grad():
+            answer = self._ask(torch.zeros(2, inputs), torch.zeros(1, dtype=torch.float64), None).sum()
+        if torch.autograd.grad(answer, [self.condition.null], allow_unused=True)[0] is None:
             raise ValueError(
                 f"the network {type(self.network).__name__} takes no notice of its condition: let forward(features, t, condition) "
                 "add it, (B, width), to what it makes of the time"

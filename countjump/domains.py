@@ -220,9 +220,10 @@ def check_values(X: Matrix) -> None:
     """What no model allows: NaN, infinity, and numbers beyond 2^53."""
     bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first")
     bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first")
-    why = "is beyond 2^53, where float64 no longer holds every count: rescale it"
     # Whole numbers as such: as float64, 2^53 + 1 would be 2^53.
-    bad_value(X, lambda v: (v > _most(v)) | (v < -_most(v)) if v.dtype.kind != "u" else v > _most(v), why)
+    bad_value(X, lambda v: v > _most(v), "is above 2^53, where float64 no longer holds every count: rescale it")
+    if (X.data if sp.issparse(X) else X).dtype.kind != "u":
+        bad_value(X, lambda v: v < -_most(v), "is below -2^53, where float64 no longer holds every count: rescale it")
 
 
 def _most(values: np.ndarray) -> Any:

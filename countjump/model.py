@@ -56,9 +56,10 @@ class JumpModel(Starts):
 
     Parameters
     ----------
-    domain : "auto", a name ("non-negative", "count", "binary", "one-hot", "simplex", "bounded", "categorical"), a Domain or a mapping
-        What the values are; "auto" looks at every column (at wide sparse rows as a whole). A mapping goes from a column's name, index, a
-        slice or a tuple of these to a domain; columns that it leaves out are "auto".
+    domain : "auto", a name, a Domain or a mapping from columns to these
+        What the values are. The names are "non-negative", "count", "binary", "one-hot", "simplex", "bounded" and "categorical";
+        "auto" looks at every column (at wide sparse rows as a whole). A mapping's keys are a column's name, its index, a slice or
+        a tuple of these; columns that it leaves out are "auto".
     transform : "auto", None, an Offset, a Step, a tuple of both, or a mapping from columns to these
         What is taken off a column before it is a count; "auto" looks, None takes values as they are.
     process : "auto", "poisson" or "binomial"
@@ -131,8 +132,7 @@ class JumpModel(Starts):
     @property
     def choices_(self) -> dict[str, str]:
         """What "auto" chose, and why."""
-        others = {"scaling": self.scaling_, "y": self.conditions_}
-        return self.plan_.reasons | {name: str(value) for name, value in others.items() if value is not None}
+        return self.plan_.reasons | ({} if self.conditions_ is None else {"y": str(self.conditions_)})
 
     @classmethod
     def load(cls, path: str | Path, network: Callable[[int, int, int], nn.Module] | None = None) -> Self:
@@ -142,7 +142,7 @@ class JumpModel(Starts):
     _takes_negatives = True
 
     def _find_layout(self, X: Any) -> Layout | None:
-        declared = {}
+        declared: dict[int, tuple[Any, ...]] = {}
         if isinstance(self.domain, Mapping):
             names = planning.Names(X.shape[1], getattr(X, "columns", None)) if hasattr(X, "shape") else None
             for key, domain in self.domain.items():
@@ -154,17 +154,17 @@ class JumpModel(Starts):
 
     def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
+        self._weights_said: dict[str, str] = {}
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
             return None
         values = X.data if sp.issparse(X) else X
         if np.count_nonzero(values) > (1 - SPARSE) * X.shape[0] * X.shape[1] or (values == np.floor(values)).all():
             return None
-        found = transforms.find(sp.csr_matrix(X))
+        found, reason = transforms.find(sp.csr_matrix(X))
         if found is not None and found.counts(sp.csr_matrix(X))[0].max() == 1:
-            return None  # the columns that are there say it all
-        if found is not None and self.progress:
-            tqdm.write(f"countjump: scaling = {found}")
+            found, reason = None, f"none: {reason}, and every count is one"  # the columns that are there say it all
+        self._weights_said = {"scaling": reason}
         return found
 
     def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
@@ -172,6 +172,7 @@ class JumpModel(Starts):
         layout = self.layout_
         strings = {} if layout is None else {i: len(levels) for i, levels in layout.levels.items()}
         plan = planning.make_plan(X, params, names, strings)
+        plan.reasons.update(self._weights_said)
         if self.progress:
             for name, reason in plan.reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")

@@ -137,6 +137,19 @@ def test_the_wide_straightforward_trainer_finds_the_mean(straightforward):
     assert abs(model.sample(300, block=200) - X[:1].toarray()).mean() < 0.3
 
 
+def test_labels_are_measured_once_and_drawn(tmp_path):
+    words = [sys.executable, "benchmarks/labels.py", "--only", "digits", "--splits", "1", "--updates", "5"]
+    for _ in range(2):
+        done = subprocess.run([*words, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "| digits, pixels as counts | 718 | 1 |" in done.stdout
+    (record,) = json.loads((tmp_path / "results.json").read_text())
+    assert str(record["generated"]) not in done.stdout, "a second run reads what the first one wrote"
+    assert 0 < record["generated"] <= 1
+    assert (tmp_path / "digits.png").stat().st_size > 1000
+    assert (tmp_path / "table.md").read_text() in done.stdout
+
+
 # Ordinary tables.
 
 

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from countjump import conditions as module
-from countjump.conditions import Categories, Conditions, Numbers
+from countjump.conditions import Conditions, Labels, Numbers
 
 
 def fit(y, rows=None):
@@ -35,22 +35,22 @@ FRAME = pd.DataFrame(
 @pytest.mark.parametrize(
     ("y", "form", "found"),
     [
-        (["a", "b", "a"], "labels", ["Categories"]),
-        (np.array(["a", "b"], dtype=object), "labels", ["Categories"]),
-        ([3, 1, 3], "labels", ["Categories"]),
-        (np.array([True, False]), "labels", ["Categories"]),
-        (np.array([1.0, 2.0, 1.0]), "labels", ["Categories"]),
+        (["a", "b", "a"], "labels", ["Labels"]),
+        (np.array(["a", "b"], dtype=object), "labels", ["Labels"]),
+        ([3, 1, 3], "labels", ["Labels"]),
+        (np.array([True, False]), "labels", ["Labels"]),
+        (np.array([1.0, 2.0, 1.0]), "labels", ["Labels"]),
         (np.array([1.0, 2.5]), "numbers", ["Numbers"]),
-        (pd.Series(["a", "b"]), "labels", ["Categories"]),
-        (pd.Series([1, 2], dtype="category"), "labels", ["Categories"]),
+        (pd.Series(["a", "b"]), "labels", ["Labels"]),
+        (pd.Series([1, 2], dtype="category"), "labels", ["Labels"]),
         (pd.Series([1.5, 2.5]), "numbers", ["Numbers"]),
-        (torch.tensor([0, 1]), "labels", ["Categories"]),
+        (torch.tensor([0, 1]), "labels", ["Labels"]),
         ([[1], [2]], "matrix", ["Numbers"]),
         (np.ones((3, 2)), "matrix", ["Numbers", "Numbers"]),
-        ([["a", 1.5], ["b", 2]], "matrix", ["Categories", "Numbers"]),
-        (np.array([[True], [False]]), "matrix", ["Categories"]),
-        (FRAME, "frame", ["Categories", "Numbers", "Numbers", "Categories", "Categories"]),
-        (FRAME.convert_dtypes(), "frame", ["Categories", "Numbers", "Numbers", "Categories", "Categories"]),
+        ([["a", 1.5], ["b", 2]], "matrix", ["Labels", "Numbers"]),
+        (np.array([[True], [False]]), "matrix", ["Labels"]),
+        (FRAME, "frame", ["Labels", "Numbers", "Numbers", "Labels", "Labels"]),
+        (FRAME.convert_dtypes(), "frame", ["Labels", "Numbers", "Numbers", "Labels", "Labels"]),
     ],
 )
 def test_what_is_a_label_and_what_a_number(y, form, found):
@@ -312,7 +312,7 @@ def test_the_identity_tells_labels_and_their_order_apart():
 
 
 def test_levels_are_in_order():
-    assert isinstance(column := fit(["b", 10, "a", 2])[0].columns[0], Categories)
+    assert isinstance(column := fit(["b", 10, "a", 2])[0].columns[0], Labels)
     assert column.levels == (2, 10, "a", "b")
 
 

@@ -11,7 +11,7 @@ from goodness import LEVEL, Counting, generator, grid, pearson
 from torch import Tensor, nn
 
 from countjump.blocks import Block, PoissonBlock, Units
-from countjump.blocks.base import Belief, Step
+from countjump.blocks.base import Belief, ChainStep
 from countjump.denoiser import ConditionEmbedding, Denoiser
 from countjump.domains import Bounded, Count, NonNegative, Simplex
 from countjump.laws import Binomial, NegativeBinomial, Poisson, Product, Streams
@@ -182,7 +182,7 @@ def test_a_chain_has_one_more_state_than_steps(steps: int):
     assert [float(state.t[0]) for state in states] == times.tolist()
     assert all(state.z.shape == (10, 1) and state.z.dtype == torch.float64 for state in states)
     assert all((after.z >= before.z).all() for before, after in itertools.pairwise(states)), "units are never lost"
-    assert isinstance(states[-1].prediction, Step)
+    assert isinstance(states[-1].prediction, ChainStep)
     assert states[-1].prediction is states[-2]
 
 

@@ -90,7 +90,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Step:
+class ChainStep:
     """One step of a chain: the state at time t, (B,) or (1,) for all rows, and what was predicted there, of all rows or of the
     distinct states alone; row i is then in the state ``group`` i."""
 
@@ -100,10 +100,10 @@ class Step:
     group: Tensor | None = None
 
     @property
-    def parts(self) -> tuple[Step, ...]:
+    def parts(self) -> tuple[ChainStep, ...]:
         """Those of several blocks."""
         each = zip(self.z.parts, self.prediction.parts, strict=True)
-        return tuple(Step(z, prediction, self.t, self.group) for z, prediction in each)
+        return tuple(ChainStep(z, prediction, self.t, self.group) for z, prediction in each)
 
 
 class Block(nn.Module, ABC):
@@ -271,7 +271,7 @@ class Block(nn.Module, ABC):
         """E[x_0 given z_t] by the belief: the paper's f(z_t, t)."""
         return self.latent(z + belief.missing.mean)
 
-    def decode(self, z: Any, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Any:
+    def decode(self, z: Any, belief: Belief | None, before: ChainStep, alpha: Tensor, generator: Any) -> Any:
         """x_0 given z_0, the ``belief`` there (for "draw"), and the step ``before`` it, with its α_t (for "mean")."""
         if self.decoding == "draw" and belief is not None:
             return belief.data.draw(generator)
@@ -362,7 +362,7 @@ class Blocks(Block):
         """The method of every part, with each argument's own part where it is a joint one."""
 
         def own(argument: Any, place: int) -> Any:
-            return argument.parts[place] if isinstance(argument, Joint | Belief | Step | _Each) else argument
+            return argument.parts[place] if isinstance(argument, Joint | Belief | ChainStep | _Each) else argument
 
         def knows(part: Any, argument: Any) -> bool:
             return not isinstance(argument, _Each) or part.knowables > 0
@@ -468,7 +468,7 @@ class Blocks(Block):
         order = np.argsort(np.concatenate(self.places))
         return torch.cat(pieces, 1)[:, torch.from_numpy(order).to(z.device)]
 
-    def decode(self, z: Joint, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Joint:
+    def decode(self, z: Joint, belief: Belief | None, before: ChainStep, alpha: Tensor, generator: Any) -> Joint:
         return Joint(self._map("decode", z, belief, before, alpha, generator))
 
     def admit(self, x: Joint) -> tuple[Joint, Tensor]:

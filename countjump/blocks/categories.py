@@ -54,8 +54,7 @@ class Categories(Block):
     def to_data(self, values: np.ndarray) -> Tensor:
         """(B, columns) → one-hot (B, G, C); all zero for a level that is not known."""
         x = torch.zeros(len(values), self.groups, self.parts, dtype=torch.float64, device=self.levels.device)
-        values = super().to_data(values)
-        for group, columns in enumerate(values.split(self.spans, 1)):
+        for group, columns in enumerate(super().to_data(values).split(self.spans, 1)):
             size = int(self.possible[group].sum())
             if self.dummies[group]:
                 right = ((columns == 0) | (columns == 1)).all(1) & (columns.sum(1) == 1)
@@ -116,8 +115,8 @@ class Categories(Block):
             apart = (columns.any(1) & ~each).nonzero()
             if len(apart):
                 raise ValueError(
-                    f"row {int(apart[0])} has some columns of a group of 0/1 columns known and others not: they are known together, "
-                    "or not at all"
+                    f"row {int(apart[0])} has some columns of a group of 0/1 columns known and others not: they are known "
+                    "together, or not at all"
                 )
         return torch.stack(together, 1)
 

@@ -1,7 +1,7 @@
 """Tables whose columns are of several kinds: frames, and arrays with strings among the numbers.
 
-A :class:`Layout` remembers what went in. It writes every column as numbers, strings as the places of their levels, and gives tables of
-the same kind back.
+A :class:`Layout` remembers what went in. It writes every column as numbers, strings as the places of their levels, and gives
+tables of the same kind back.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Layout:
     def matrix(self, X: Any) -> np.ndarray:
         """The table as numbers (rows, columns); an unknown level is the place behind the last one."""
         frame = is_frame(X)
-        table = X if frame else as_objects(X)
+        table: Any = X if frame else as_objects(X)
         if table is None:
             table = np.asarray(X, dtype=object)
         if table.shape[1] != len(self.names):
@@ -87,7 +87,7 @@ class Layout:
             for i, column in enumerate(columns):
                 table[:, i] = column.tolist() if i not in self.levels else column
             return table
-        import pandas as pd
+        import pandas as pd  # type: ignore[import-untyped]
 
         series = [
             pd.Series(pd.Categorical(column, categories=list(self.levels[i]), ordered=dtype == "ordered"))

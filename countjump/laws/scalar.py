@@ -201,7 +201,7 @@ class Known(CountFamily):
         return self.value
 
     def thin(self, p: Tensor | float) -> Binomial:
-        return Binomial(self.value, torch.as_tensor(p, dtype=self.value.dtype, device=self.value.device))
+        return Binomial(self.value, p * torch.ones_like(self.value))
 
     def upper_quantile(self, nats: float) -> Tensor:
         return self.value.clamp(min=0)

@@ -17,7 +17,7 @@ from countjump.transforms import Coding, Offset, Step
 from countjump.transforms.columns import decimals_of, find_offset, find_step
 
 MANY = 1000
-"""Steps of a column of whole numbers, on average and from end to end, above which it is modelled as reals, rounded, beside others."""
+"""Steps of a column of whole numbers, on average and from end to end, above which it is modelled as rounded reals beside others."""
 
 NAMED = 6
 """Columns that a reason names, at most."""
@@ -126,9 +126,7 @@ def _declared_groups(
         if not (isinstance(asked, str) and asked == "auto") and len(columns):
             taken |= set(columns.tolist())
             chosen = resolve_domain(asked, X[:, columns])
-            together = isinstance(chosen, OneHot | Simplex) or sp.issparse(X)
-            pieces = [columns] if together or len(columns) == 1 else [columns]
-            groups += [_declared_group(X, chosen, each, names, shifts, strings, True) for each in pieces]
+            groups.append(_declared_group(X, chosen, columns, names, shifts, strings, True))
     return groups, np.array([c for c in range(X.shape[1]) if c not in taken], dtype=np.int64)
 
 

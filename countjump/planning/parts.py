@@ -155,13 +155,13 @@ def _atoms(found: list[Margin]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def plan_categories(rows: Rows, domain: Domain, declared: bool) -> Recipe:
+def plan_categories(rows: Rows, domain: OneHot | Categorical, declared: bool) -> Recipe:
     """Columns of levels, or one group of 0/1 columns (a one-hot ``domain``)."""
     dense = rows.dense(np.arange(rows.count))
     if isinstance(domain, OneHot):
         levels, totals, dummies = [np.arange(rows.columns, dtype=float)], [dense.sum(0)], np.ones(1, dtype=bool)
     else:
-        known = domain.places() if isinstance(domain, Categorical) else None
+        known = domain.places()
         levels = [np.unique(column) if known is None else known for column in dense.T]
         totals = [
             np.array([(column == level).sum() for level in each]) for column, each in zip(dense.T, levels, strict=True)
@@ -173,11 +173,8 @@ def plan_categories(rows: Rows, domain: Domain, declared: bool) -> Recipe:
         arrays["levels"][group, : len(values)] = values
         # A declared level that was never seen has half a row.
         arrays["shares"][group, : len(values)] = np.maximum(total, 0.5) / np.maximum(total, 0.5).sum()
-    escape = (
-        0.0
-        if declared and (isinstance(domain, OneHot) or domain.levels is not None)
-        else 1 / ((rows.count + 1) * len(levels))
-    )  # type: ignore[attr-defined]
+    certain = declared and (isinstance(domain, OneHot) or domain.levels is not None)
+    escape = 0.0 if certain else 1 / ((rows.count + 1) * len(levels))
     sizes = np.array([len(each) for each in levels])
     return {"domain": domain, "escape": escape}, arrays | {"sizes": sizes, "dummies": dummies}
 

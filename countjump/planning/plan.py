@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -49,18 +49,21 @@ class Plan:
 
     @property
     def domain(self) -> Domain | dict[int, Domain]:
-        """Of all columns, or of each if they differ."""
-        kinds = {part.domain for part in self.parts if part.kind != "constant"} or {self.parts[0].domain}
-        if len(kinds) == 1 and not isinstance(next(iter(kinds)), OneHot):
-            return next(iter(kinds))
-        several = len([part for part in self.parts if part.kind != "constant"]) > 1
-        if not several:
-            return next(iter(kinds))
-        return {
+        """Of all columns, or of each if they differ. A constant column goes with the others."""
+        varying = [part for part in self.parts if part.kind != "constant"] or self.parts
+        found = {part.domain for part in varying}
+        each = {
             int(column): part.domain.select(np.array([place]))
             for part in self.parts
             for place, column in enumerate(part.columns)
         }
+        if len(found) > 1 or (len(varying) > 1 and isinstance(varying[0].domain, OneHot)):
+            return each
+        domain = found.pop()
+        if not isinstance(domain.max, tuple) or len(domain.max) == len(each):
+            return domain
+        bounds = [each[column].bounds(1)[0] for column in range(len(each))]
+        return replace(domain, max=tuple(bounds)) if isinstance(domain, Count) else each
 
 
 def default_width(columns: int) -> int:
@@ -137,8 +140,8 @@ def _plan_group(
     rows = Rows(X) if every else Rows(X).select(group.columns)
     raw = rows.statistics()
     constant = raw.smallest == raw.largest
-    if (isinstance(domain, Categorical | OneHot) and not every) or isinstance(domain, Categorical):
-        return _plan_categories(rows, group, raw, constant)
+    if isinstance(domain, Categorical) or (isinstance(domain, OneHot) and not every):
+        return _plan_categories(rows, group, domain, raw, constant)
     process = decisions.choose_process(asked["process"], domain, lam, reasons)
     scaled = asked["process"] == "poisson" or not isinstance(lam, str)
     zeros = float(raw.zero_share.mean())
@@ -224,17 +227,21 @@ def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
         reasons["atoms"] = before + "; ".join(said[:NAMED]) + more
 
 
-def _plan_categories(rows: Rows, group: Group, raw: Columns, constant: np.ndarray) -> Planned:
+def _plan_categories(
+    rows: Rows, group: Group, domain: Categorical | OneHot, raw: Columns, constant: np.ndarray
+) -> Planned:
     """Columns of levels, or one group of 0/1 columns."""
-    dummies = isinstance(group.domain, OneHot)
+    dummies = isinstance(domain, OneHot)
+    if isinstance(domain, Categorical) and domain.levels is not None and len(domain.levels) > 1:
+        constant = np.zeros_like(constant)  # the other levels may come all the same
     varying = np.flatnonzero(~constant)
     parts = []
     if constant.any() and not dummies:
         parts.append(plan_constants(raw, group, np.flatnonzero(constant), rows.count, False))
     if dummies or len(varying):
         used = np.arange(len(group.columns)) if dummies else varying
-        options, arrays = plan_categories(rows.select(used), group.domain, group.declared)
-        parts.append(Part("categories", group.columns[used], group.domain, options, arrays))
+        options, arrays = plan_categories(rows.select(used), domain, group.declared)
+        parts.append(Part("categories", group.columns[used], domain, options, arrays))
     groups = 1 if dummies else len(varying)
     return Planned(
         parts,

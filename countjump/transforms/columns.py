@@ -1,6 +1,7 @@
 """Single columns made of counts: x = offset + step · n.
 
-A year is 1990 and some years; a temperature below zero is so much above the lowest one; a price in steps of 0.05 is a count of these.
+A year is 1990 and some years; a temperature below zero is so much above the lowest one; a price in steps of 0.05 is a count of
+these.
 :func:`find_step` and :func:`find_offset` look for them; :class:`Coding` goes from a table to counts (or reals from 0) and back.
 """
 
@@ -52,8 +53,9 @@ class Step:
 class Coding:
     """x = offset + step · n, column by column; n is whole where ``whole`` says so. ``decimals`` are those of x, −1 for any number.
 
-    A value that an inferred coding cannot have made (``escape`` > 0) has an escape mass in the score: with half of it, it lies beside
-    the grid, anywhere in the cell of the nearest n; with the other half below the offset, mirrored. A declared one forbids both.
+    A value that an inferred coding cannot have made (``escape`` > 0) has an escape mass in the score: with half of it, it lies
+    beside the grid, anywhere in the cell of the nearest n; with the other half below the offset, mirrored. A declared one forbids
+    both.
 
     >>> coding = Coding.of([1990.0], [0.5], [True])
     >>> coding.code(np.array([[1991.5]])), coding.decode(np.array([[3.0]]))
@@ -73,8 +75,8 @@ class Coding:
             max(decimals_of(np.array([a])), decimals_of(np.array([b]))) for a, b in zip(offset, step, strict=True)
         ]
         places = np.where(whole, decimals, -1)
-        arrays = (np.array(each, dtype=np.float64) for each in (offset, step))
-        return cls(*arrays, np.array(whole, dtype=bool), places, np.full(len(offset), escape))
+        offsets, steps = np.array(offset, dtype=np.float64), np.array(step, dtype=np.float64)
+        return cls(offsets, steps, np.array(whole, dtype=bool), places, np.full(len(offset), escape))
 
     def __getitem__(self, columns: np.ndarray) -> Coding:
         return Coding(*(array[columns] for array in vars(self).values()))
@@ -185,9 +187,13 @@ def find_offset(values: np.ndarray, step: float | None) -> float:
 
 
 def begins_at_wall(n: np.ndarray, rows: int) -> bool:
-    """Whether counts begin at 0 as if at a wall: the first has so many rows that, at the rate at which they rise, more would come."""
+    """Whether counts begin at 0 as if at a wall: it has so many rows that, at the rate at which they rise, more would lie below.
+
+    At that rate at²/after rows would, which is twice as many as a Poisson law has there. So with 15 of them one Poisson column in
+    a thousand that could have begun one lower is taken for one with a wall.
+    """
     at, after = int((n == 0).sum()), int((n == 1).sum())
-    return at >= max(5, 0.01 * rows) and at * at >= 5 * after
+    return at >= max(5, 0.01 * rows) and at * at >= 15 * after
 
 
 def _is_multiple(value: float, size: float) -> bool:

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from countjump.transforms.weights import (
+    LOG_STEPS,
     MOST_UNITS,
     STEPS,
     Weights,
@@ -40,7 +41,7 @@ _VOTES = (3, 2, 1)
 _ROUNDS, _STARTS = 12, 3
 _HALF, _NEARLY = 0.5, 0.95
 _FEW_UNITS = 16
-"""The smallest count of a column, at most."""
+"""The smallest count of a column, and the median of all counts, at most."""
 
 _LARGEST_LOG = 40.0
 """What ln(1 + x) is, at most."""
@@ -64,14 +65,18 @@ def find(X: sp.csr_matrix) -> tuple[Weights | None, str]:
     least_wrong, reason = 2.0, "there are too few entries for its rows and columns"
     for fit in _fits(X, tolerance):
         wrong = fit.wrong()
+        if wrong == 0 and np.median(fit.plain()) > _FEW_UNITS:
+            reason = "the entries are whole multiples, but most of them large: reals with few digits"
+            break
         found = _settled(X, fit, tolerance) if wrong == 0 else None
         if found is not None:
             return found, f"{found}{fit.meaning}"
         if wrong < least_wrong:
             least_wrong = wrong
             reason = f"{max(100 * wrong, 0.01):.2g} % of the entries are not whole multiples"
-            if wrong == 0:
-                reason = "the entries are whole multiples, but what the rows were divided by does not follow from them"
+        if wrong == 0:
+            reason = "the entries are whole multiples, but what the rows were divided by does not follow from them"
+            break
     return None, absent + reason
 
 
@@ -112,7 +117,7 @@ class _Fit:
         has = np.bincount(self.column, minlength=self.shape[1])
         alone = 0 if self.known else np.count_nonzero(has == 1)
         looked_for = len(np.unique(self.row)) + (0 if self.known else np.count_nonzero(has) - alone)
-        return len(self.log_x) - alone >= LEAST * looked_for
+        return bool(len(self.log_x) - alone >= LEAST * looked_for)
 
     def part(self, entries: np.ndarray) -> _Fit:
         """Of some entries alone."""
@@ -140,13 +145,12 @@ class _Fit:
             best = min(fits, key=_Fit.wrong)
             if best.wrong() < _HALF:
                 break
-        else:
-            return best
-        best = replace(best, row=self.row, column=self.column, log_x=self.log_x)
-        if not first.all():
+        best.refine()
+        if not first.all() and best.wrong() < 1 - _NEARLY:
+            best = replace(best, row=self.row, column=self.column, log_x=self.log_x)
             best.start(0)
             best.spread()
-        best.refine()
+            best.refine()
         return best
 
     def start(self, place: int) -> None:
@@ -174,7 +178,7 @@ class _Fit:
                 self.unit = self._modes(self.row, self.unit, self.weight[self.column], votes)
                 self.weight = self._modes(self.column, self.weight, self.unit[self.row], needed)
                 votes = needed
-                if np.array_equal(before, self.weight, equal_nan=True):
+                if np.allclose(before, self.weight, rtol=0, atol=STEPS * self.tolerance, equal_nan=True):
                     break
 
     def _modes(self, group: np.ndarray, part: np.ndarray, other: np.ndarray, votes: int) -> np.ndarray:
@@ -188,11 +192,12 @@ class _Fit:
 
         A fraction is the fault of its row or of its column: of the one that has more of them.
         """
-        for _ in range(_ROUNDS):
-            if self.wrong() == 0:
-                break
+        wrong, before = self.wrong(), 1.0
+        while 0 < wrong < before:
+            most = most_units(self.tolerance) if wrong < 1 - _NEARLY else _FEW_UNITS
             self.weight = self._corrected(self.column, self.row, self.weight, self.unit, _FEW_UNITS)
-            self.unit = self._corrected(self.row, self.column, self.unit, self.weight, most_units(self.tolerance))
+            self.unit = self._corrected(self.row, self.column, self.unit, self.weight, most)
+            wrong, before = self.wrong(), wrong
         if self.wrong() == 0:
             if not self.sublinear:
                 self._take_out_common_factors()
@@ -219,7 +224,7 @@ class _Fit:
         shared = (np.bincount(run, certain) / np.maximum(times, 1))[times >= _VOTES[0]]
         left = (has > 0) & ~_among(self.weight, shared, width)
         for m in range(2, _FEW_UNITS + 1):
-            less = self.weight - np.log(term(np.float64(m), self.sublinear))
+            less = self.weight - np.log(term(np.asarray(float(m)), self.sublinear))
             attempt = replace(self, weight=np.where(left & _among(less, shared, width), less, self.weight))
             moved = (attempt.weight < self.weight) & (_share(self.column, attempt.whole(), self.shape[1]) == 1)
             self.weight, left = np.where(moved, less, self.weight), left & ~moved
@@ -246,7 +251,7 @@ def _fits(X: sp.csr_matrix, tolerance: float) -> Iterator[_Fit]:
     first[order[np.cumsum(np.diff(X.indptr)[order]) <= max(FIRST_ENTRIES, np.diff(X.indptr)[order[0]])]] = True
     entries, searches = first[row], []
     for log1p in (False, True)[: 1 + (largest < _LARGEST_LOG)]:
-        value, bound = (np.expm1(X.data), tolerance * max(1.0, largest)) if log1p else (X.data, tolerance)
+        value, bound = (np.expm1(X.data), tolerance * LOG_STEPS) if log1p else (X.data, tolerance)
         norm = _norm(row, value, bound, rows)
         for own in (True,) if norm else (False, True):
             unit, units = (row, rows) if own else (np.zeros_like(row), 1)
@@ -264,8 +269,8 @@ def _fits(X: sp.csr_matrix, tolerance: float) -> Iterator[_Fit]:
 def _norm(row: np.ndarray, value: np.ndarray, tolerance: float, rows: int) -> str | None:
     """Which norm of the rows is always the same."""
     filled = np.bincount(row, minlength=rows) > 0
-    for norm, terms in (("l1", value), ("l2", value**2)):
-        sums = np.bincount(row, terms, rows)[filled]
+    for norm, power in (("l1", 1), ("l2", 2)):
+        sums = np.bincount(row, (value / value.max()) ** power, rows)[filled]
         if np.ptp(sums) <= STEPS * tolerance * sums.max():
             return norm
     return None
@@ -294,7 +299,7 @@ def _settled(X: sp.csr_matrix, fit: _Fit, tolerance: float) -> Weights | None:
     return None
 
 
-def _forms(X: sp.csr_matrix, fit: _Fit) -> Iterator[tuple[np.ndarray, str | None, float]]:
+def _forms(X: sp.csr_matrix, fit: _Fit) -> Iterator[tuple[np.ndarray | float, str | None, float]]:
     """Weights, norm and gain that a fit could be."""
     has, row, value = np.bincount(X.indices, minlength=X.shape[1]), rows_of(X), np.exp(fit.log_x)
     filled, weights, equal = np.diff(X.indptr) > 0, np.exp(fit.weight), fit.known and not fit.meaning
