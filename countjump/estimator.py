@@ -299,16 +299,20 @@ class Estimator(Fitted, ABC):
 
         def believe(index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
             x = process.subsample(block.read(rows.take(index)).to(device), learning, generator)
+            some = process.draw_known(len(x), generator) if learning else None
+            if some is not None:  # these come again, with a part of their columns known
+                again = torch.randperm(len(x), device=device, generator=generator)[: len(some)]
+                some = torch.cat([some.new_zeros(len(x), some.shape[1]), some])
+                x = x[torch.cat([torch.arange(len(x), device=device), again])]
             times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
             # Rows arrive in strata: a random start gives every time a fair share of each.
             start = torch.randint(len(times), (1,), device=device, generator=generator)
             t = times[(torch.arange(len(x), device=device) + start) % len(times)]
             z = process.marginal(x, t[:, None]).sample(generator)
-            known = process.draw_known(len(x), generator)
-            if known is None:
+            if some is None:
                 return denoiser(z, t), x, z, t[:, None], ()
-            z = block.hold(z, block.shown(x), known)
-            return denoiser(z, t, known=known), x, z, t[:, None], (known,)
+            z = block.hold(z, block.shown(x), some)
+            return denoiser(z, t, known=some), x, z, t[:, None], (some,)
 
         def loss(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> torch.Tensor:
             prediction, x, z, t, known = believe(index, generator, learning)

@@ -33,7 +33,7 @@ ROWS, ENTRIES = 1024, 2**24
 """Rows of a block, and entries of their dense form, at most, but for a single row."""
 
 
-PARTICLES = 32
+PARTICLES = 16
 """Of a wide row that is completed."""
 
 
