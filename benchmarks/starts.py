@@ -215,12 +215,12 @@ def by_trees(train: np.ndarray, rows: np.ndarray, hidden: np.ndarray, seed: int)
     return filled, draws
 
 
-def table(name: str, seed: int, updates: int | None) -> list[Record]:
+def table(name: str, seed: int, updates: int | None, most: int) -> list[Record]:
     """A tenth of the entries of the half that was not trained on is hidden."""
     X = TABLES[name]()
     g = np.random.default_rng(seed)
     order = g.permutation(len(X))
-    train, rows = X[order[: len(X) // 2]], X[order[len(X) // 2 :]][:MOST_ROWS]
+    train, rows = X[order[: len(X) // 2]], X[order[len(X) // 2 :]][:most]
     hidden = g.random(rows.shape) < HIDDEN
     scale = train.std(0)
     hidden &= scale > 0
@@ -332,6 +332,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(["cells", *TABLES]))
     parser.add_argument("--seeds", type=int, default=1, help="fits of each set")
     parser.add_argument("--updates", type=int, help="of a table's fit, instead of the model's own length")
+    parser.add_argument("--rows", type=int, default=MOST_ROWS, help="completed rows of a table, at most")
     parser.add_argument("--models", type=Path, help="where fitted models of cells are kept, and found again")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
@@ -343,11 +344,10 @@ def main() -> None:
                 parser.error(f"no set {name!r}: choose some of cells, {', '.join(TABLES)}")
             if any((r["set"], r["seed"]) == (name, seed) for r in records):
                 continue
-            new = (
-                cells(arguments.data, seed, arguments.models)
-                if name == "cells"
-                else table(name, seed, arguments.updates)
-            )
+            if name == "cells":
+                new = cells(arguments.data, seed, arguments.models)
+            else:
+                new = table(name, seed, arguments.updates, arguments.rows)
             records += new
             arguments.out.mkdir(parents=True, exist_ok=True)
             write_atomically(path, json.dumps(records, indent=0, ensure_ascii=False).encode())

@@ -93,7 +93,8 @@ class Starts(Estimator):
 
         ``known`` says which columns are known, by number or name, or by one True or False for each, or which entries, by a mask
         of the shape of X. The other values of X are not looked at, and may be NaN. The columns of a one-hot or simplex group are
-        known together or not at all. Rows of the kind of X and the model's dtype; the same for the same rows and random_state.
+        known together or not at all. Counts behind weights are given, and come, as counts. Rows are of the kind of X and of the
+        model's dtype, and the same for the same rows and random_state.
 
         Where some columns of wide sparse rows are known and others not, a row is one of so many ``particles``: the more, the nearer
         to the conditional law, and the slower.
@@ -109,13 +110,13 @@ class Starts(Estimator):
         particles = whole("particles", particles, 1, ROWS)
         matrix, mask = self._partly_known(X, known)
         pieces, size = [], self._block_size(matrix.shape[1])
-        if self.block_.partly(torch.from_numpy(mask)) is not None:
+        if self.block_.sparse:
             size = max(size // particles, 1)
         starts = range(0, matrix.shape[0], size)
         shown = self.progress and len(starts) > 1
         with threads_for(self.block_.varying), Progress("completing", len(starts), "blocks", shown) as progress:
             for number, start in enumerate(starts):
-                some, where = matrix[start : start + size], mask[start : start + size]
+                some, where = matrix[start : start + size], mask[start : start + size].copy()
                 rows = self._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number))
                 pieces.append(self._as_kind(rows, kind_of_matrix(X)))
                 progress.advance()
@@ -136,8 +137,9 @@ class Starts(Estimator):
                     f"known is a mask of shape {mask.shape}, and X is of shape {matrix.shape}: they must be equal"
                 )
         else:
-            mask = np.zeros(matrix.shape, dtype=bool)
-            mask[:, self._places(known)] = True
+            columns = np.zeros(matrix.shape[1], dtype=bool)
+            columns[self._places(known)] = True
+            mask = np.broadcast_to(columns, matrix.shape)
         if sp.issparse(matrix):
             row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
             matrix.data = np.where(mask[row, matrix.indices], matrix.data, 0)

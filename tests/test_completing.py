@@ -356,7 +356,7 @@ def test_one_hot_rows_are_known_as_a_whole_and_must_be_one_hot():
 
 def test_what_is_known_in_training_has_every_size_alike_and_a_single_column_is_never_known():
     process = Jump(exact(5), Cosine())
-    known = process.draw_known(80_000, generator())
+    known = process.draw_known(40_000, generator())
     assert known.shape == (10_000, 5)
     sizes = torch.bincount(known.sum(1), minlength=6).double() / len(known)
     torch.testing.assert_close(sizes, torch.full((6,), 1 / 6).double(), atol=0.02, rtol=0)

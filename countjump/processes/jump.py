@@ -24,7 +24,7 @@ from countjump.states import arrivals
 OBJECTIVES = ("nll", "reweighted", "elbo")
 DECODINGS = ("latent", "mean", "draw")
 
-PARTLY_KNOWN = 8  # one in so many rows of an update comes again, with some of its columns known
+PARTLY_KNOWN = 4  # one in so many rows of an update comes again, with some of its columns known
 AT_ZERO = 4  # one time in so many is 0, for a block that visits it
 
 
