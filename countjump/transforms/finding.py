@@ -190,13 +190,16 @@ class _Fit:
     def refine(self) -> None:
         """Make whole what is still a fraction, and take common factors out of the columns.
 
-        A fraction is the fault of its row or of its column: of the one that has more of them.
+        A fraction is the fault of its row or of its column: of the one that has more of them. A column of one entry tells nothing,
+        and has a count of one.
         """
         wrong, before = self.wrong(), 1.0
         while 0 < wrong < before:
             most = most_units(self.tolerance) if wrong < 1 - _NEARLY else _FEW_UNITS
             self.weight = self._corrected(self.column, self.row, self.weight, self.unit, _FEW_UNITS)
             self.unit = self._corrected(self.row, self.column, self.unit, self.weight, most)
+            alone = (np.bincount(self.column, minlength=self.shape[1]) == 1)[self.column]
+            self.weight[self.column[alone]] = (self.log_x - self.unit[self.row])[alone]
             wrong, before = self.wrong(), wrong
         if self.wrong() == 0:
             if not self.sublinear:
@@ -234,8 +237,10 @@ class _Fit:
     ) -> np.ndarray:
         """The parts of groups with fractions, by those entries whose other part is right no less often."""
         right = self.whole()
-        mine_right, theirs_right = _share(group, right, len(mine)), _share(other, right, len(theirs))
-        use = (mine_right < 1)[group] & (theirs_right[other] >= mine_right[group])
+        tells = (np.bincount(self.column, minlength=self.shape[1]) > 1)[self.column]
+        mine_right = _share(group[tells], right[tells], len(mine))
+        theirs_right = _share(other[tells], right[tells], len(theirs))
+        use = tells & (mine_right < 1)[group] & (theirs_right[other] >= mine_right[group])
         group, value = group[use], np.exp((self.log_x - theirs[other])[use])
         mine = mine.copy()
         mine[group] = self._divisor(group, value, len(mine), most)[group]
