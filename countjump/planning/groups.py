@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from countjump import domains
 from countjump.data import Rows
-from countjump.domains import Binary, Bounded, Categorical, Domain, NonNegative, OneHot, Simplex
+from countjump.domains import Binary, Bounded, Categorical, Count, Domain, NonNegative, OneHot, Simplex
 from countjump.planning.decisions import SPARSE, WIDE, one_of
 from countjump.transforms import Coding, Offset, Step
 from countjump.transforms.columns import decimals_of, find_offset, find_step
@@ -276,6 +276,9 @@ def _group(X: Any, kind: str, places: np.ndarray, columns: np.ndarray, found: li
         return Group(Bounded(1.0), columns[places], False, None, decimals)
     if whole:
         domain: Domain = domains.infer_bound(coding.code(Rows(X).select(places).dense(np.arange(rows))))[0]
+        flags = [each.kind == "flag" for each in found]
+        if any(flags) and len(found) < WIDE:  # however rare its ones are; a word that came once at most may come twice
+            domain = Count(max=tuple(np.where(flags, 1.0, domain.bounds(len(found)))))
     else:
         domain = NonNegative()
     return Group(domain, columns[places], False, coding, decimals)
