@@ -74,6 +74,7 @@ SHARED = {
     "processes": ("base",),
     "data": ("rows",),
     "training": ("batches", "checkpoints", "optimisers"),
+    "transforms": ("weights",),
     "planning": ("decisions", "parts"),
     "report": ("figures",),
     "experiments": ("runner",),

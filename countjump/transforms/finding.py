@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from countjump.transforms.weights import (
+    LOG_STEPS,
     MOST_UNITS,
     STEPS,
     Weights,
@@ -116,7 +117,7 @@ class _Fit:
         has = np.bincount(self.column, minlength=self.shape[1])
         alone = 0 if self.known else np.count_nonzero(has == 1)
         looked_for = len(np.unique(self.row)) + (0 if self.known else np.count_nonzero(has) - alone)
-        return len(self.log_x) - alone >= LEAST * looked_for
+        return bool(len(self.log_x) - alone >= LEAST * looked_for)
 
     def part(self, entries: np.ndarray) -> _Fit:
         """Of some entries alone."""
@@ -189,13 +190,16 @@ class _Fit:
     def refine(self) -> None:
         """Make whole what is still a fraction, and take common factors out of the columns.
 
-        A fraction is the fault of its row or of its column: of the one that has more of them.
+        A fraction is the fault of its row or of its column: of the one that has more of them. A column of one entry tells nothing,
+        and has a count of one.
         """
         wrong, before = self.wrong(), 1.0
         while 0 < wrong < before:
             most = most_units(self.tolerance) if wrong < 1 - _NEARLY else _FEW_UNITS
             self.weight = self._corrected(self.column, self.row, self.weight, self.unit, _FEW_UNITS)
             self.unit = self._corrected(self.row, self.column, self.unit, self.weight, most)
+            alone = (np.bincount(self.column, minlength=self.shape[1]) == 1)[self.column]
+            self.weight[self.column[alone]] = (self.log_x - self.unit[self.row])[alone]
             wrong, before = self.wrong(), wrong
         if self.wrong() == 0:
             if not self.sublinear:
@@ -223,7 +227,7 @@ class _Fit:
         shared = (np.bincount(run, certain) / np.maximum(times, 1))[times >= _VOTES[0]]
         left = (has > 0) & ~_among(self.weight, shared, width)
         for m in range(2, _FEW_UNITS + 1):
-            less = self.weight - np.log(term(np.float64(m), self.sublinear))
+            less = self.weight - np.log(term(np.asarray(float(m)), self.sublinear))
             attempt = replace(self, weight=np.where(left & _among(less, shared, width), less, self.weight))
             moved = (attempt.weight < self.weight) & (_share(self.column, attempt.whole(), self.shape[1]) == 1)
             self.weight, left = np.where(moved, less, self.weight), left & ~moved
@@ -233,8 +237,10 @@ class _Fit:
     ) -> np.ndarray:
         """The parts of groups with fractions, by those entries whose other part is right no less often."""
         right = self.whole()
-        mine_right, theirs_right = _share(group, right, len(mine)), _share(other, right, len(theirs))
-        use = (mine_right < 1)[group] & (theirs_right[other] >= mine_right[group])
+        tells = (np.bincount(self.column, minlength=self.shape[1]) > 1)[self.column]
+        mine_right = _share(group[tells], right[tells], len(mine))
+        theirs_right = _share(other[tells], right[tells], len(theirs))
+        use = tells & (mine_right < 1)[group] & (theirs_right[other] >= mine_right[group])
         group, value = group[use], np.exp((self.log_x - theirs[other])[use])
         mine = mine.copy()
         mine[group] = self._divisor(group, value, len(mine), most)[group]
@@ -250,7 +256,7 @@ def _fits(X: sp.csr_matrix, tolerance: float) -> Iterator[_Fit]:
     first[order[np.cumsum(np.diff(X.indptr)[order]) <= max(FIRST_ENTRIES, np.diff(X.indptr)[order[0]])]] = True
     entries, searches = first[row], []
     for log1p in (False, True)[: 1 + (largest < _LARGEST_LOG)]:
-        value, bound = (np.expm1(X.data), tolerance * max(1.0, largest)) if log1p else (X.data, tolerance)
+        value, bound = (np.expm1(X.data), tolerance * LOG_STEPS) if log1p else (X.data, tolerance)
         norm = _norm(row, value, bound, rows)
         for own in (True,) if norm else (False, True):
             unit, units = (row, rows) if own else (np.zeros_like(row), 1)
@@ -268,8 +274,8 @@ def _fits(X: sp.csr_matrix, tolerance: float) -> Iterator[_Fit]:
 def _norm(row: np.ndarray, value: np.ndarray, tolerance: float, rows: int) -> str | None:
     """Which norm of the rows is always the same."""
     filled = np.bincount(row, minlength=rows) > 0
-    for norm, terms in (("l1", value), ("l2", value**2)):
-        sums = np.bincount(row, terms, rows)[filled]
+    for norm, power in (("l1", 1), ("l2", 2)):
+        sums = np.bincount(row, (value / value.max()) ** power, rows)[filled]
         if np.ptp(sums) <= STEPS * tolerance * sums.max():
             return norm
     return None
@@ -298,7 +304,7 @@ def _settled(X: sp.csr_matrix, fit: _Fit, tolerance: float) -> Weights | None:
     return None
 
 
-def _forms(X: sp.csr_matrix, fit: _Fit) -> Iterator[tuple[np.ndarray, str | None, float]]:
+def _forms(X: sp.csr_matrix, fit: _Fit) -> Iterator[tuple[np.ndarray | float, str | None, float]]:
     """Weights, norm and gain that a fit could be."""
     has, row, value = np.bincount(X.indices, minlength=X.shape[1]), rows_of(X), np.exp(fit.log_x)
     filled, weights, equal = np.diff(X.indptr) > 0, np.exp(fit.weight), fit.known and not fit.meaning
@@ -307,7 +313,9 @@ def _forms(X: sp.csr_matrix, fit: _Fit) -> Iterator[tuple[np.ndarray, str | None
     if len(fit.unit) == 1:
         yield (weights[0] if equal else weights) * np.exp(fit.unit[0]), None, 1.0
     elif fit.norm is not None and not (equal and fit.norm == "l1" and not fit.sublinear):
-        size = np.bincount(row, value, X.shape[0]) if fit.norm == "l1" else np.sqrt(np.bincount(row, value**2, X.shape[0]))
+        size = (
+            np.bincount(row, value, X.shape[0]) if fit.norm == "l1" else np.sqrt(np.bincount(row, value**2, X.shape[0]))
+        )
         gain = float(np.median(size[filled]))
         yield weights[0] if equal else weights, fit.norm, 1.0 if abs(gain - 1) <= STEPS * fit.tolerance else gain
     elif not fit.sublinear:
@@ -366,7 +374,9 @@ def _among(value: np.ndarray, those: np.ndarray, width: float) -> np.ndarray:
     """Which values are among some that are sorted."""
     if not len(those):
         return np.zeros(len(value), dtype=bool)
-    place = np.clip(np.searchsorted(those, value), 1, len(those) - 1) if len(those) > 1 else np.zeros(len(value), dtype=int)
+    place = (
+        np.clip(np.searchsorted(those, value), 1, len(those) - 1) if len(those) > 1 else np.zeros(len(value), dtype=int)
+    )
     return np.minimum(np.abs(value - those[place]), np.abs(value - those[place - 1])) <= width
 
 

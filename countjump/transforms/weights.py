@@ -25,7 +25,12 @@ STEPS = 10
 _CHANCE = 0.02
 """Where g(n) and g(n + 1) differ by less than tolerance/_CHANCE of themselves, all numbers are whole."""
 
-_MOST_COUNT = 2.0**53
+LOG_STEPS = 16
+"""Such steps in exp(x) − 1, about: as many as x is large."""
+
+_LARGEST_LOG = 700.0
+_MOST_COUNT, _MOST_NEAR = 2.0**53, 2.0**20
+"""The largest count, and that of a row that is not of the form."""
 
 _NORMS = {
     None: "",
@@ -104,9 +109,12 @@ class Weights:
     def apply(self, counts: sp.csr_matrix) -> sp.csr_matrix:
         """From counts to reals."""
         self._check_columns(counts)
-        value = self._values(counts)
-        X = sp.csr_matrix((np.log1p(value) if self.log1p else value, counts.indices, counts.indptr), counts.shape)
-        return plain(X)
+        counts = plain(counts)
+        size = self._sizes(counts)
+        value = self.gain * self._weighted(counts) / np.where(size > 0, size, 1.0)[rows_of(counts)]
+        return plain(
+            sp.csr_matrix((np.log1p(value) if self.log1p else value, counts.indices, counts.indptr), counts.shape)
+        )
 
     def counts(self, X: sp.csr_matrix) -> tuple[sp.csr_matrix, np.ndarray]:
         """From reals to counts, and which rows have them. Of counts that give the same reals, the smallest.
@@ -114,34 +122,32 @@ class Weights:
         With ``norm="length"`` the counts of columns that weigh nothing are seen by their sum alone. The first of them has it.
         """
         self._check_columns(X)
-        tolerance = max(self.tolerance, exact(X.dtype))
+        tolerance = (LOG_STEPS if self.log1p else 1) * max(self.tolerance, exact(X.dtype))
         X = plain(X)
-        tolerance, linear = self._linear(X.data, tolerance)
-        row, group = rows_of(X), rows_of(X)
-        weight = self._weight(X.indices)
-        with np.errstate(divide="ignore"):
-            share = linear / (self.gain * weight)
+        row, share, rows = rows_of(X), self._shares(X), X.shape[0]
+        filled = np.flatnonzero(np.diff(X.indptr))
         hidden = self.norm == "length" and not self.weights.all()
-        if hidden:  # the sum, too, is whole
-            some = np.flatnonzero(np.diff(X.indptr))
-            share, group = np.concatenate([share, np.ones(len(some))]), np.concatenate([row, some])
+        group = row
+        if hidden:  # the whole row, too, is whole
+            group, share = np.concatenate([row, filled]), np.concatenate([share, np.ones(len(filled))])
         if self.norm is not None:
-            share = share / least(group, share, X.shape[0])[group]
-            most = most_units(tolerance)
-            share = share * multiple(group, share, X.shape[0], tolerance, most, self.sublinear)[group]
-        number = nearest(share[: X.nnz], self.sublinear)
-        counts = sp.csr_matrix((number, X.indices, X.indptr), X.shape)
-        total = np.ones(X.shape[0])
+            share = share / least(group, share, rows)[group]
+            share = share * multiple(group, share, rows, tolerance, most_units(tolerance), self.sublinear)[group]
+        right = whole(share, tolerance, self.sublinear)
+        counts = sp.csr_matrix((nearest(share[: X.nnz], self.sublinear), X.indices, X.indptr), X.shape)
+        size = self._sizes(counts)
         if hidden:
-            total[some] = np.rint(share[X.nnz :])
-            counts = self._with_hidden(counts, total)
-            size = total
+            beyond = np.rint(share[X.nnz :]) - size[filled]
+            size[filled] += beyond
+            right[X.nnz :] &= beyond >= 0
+            place = filled[beyond > 0], np.full(np.count_nonzero(beyond > 0), np.argmin(self.weights))
+            again = self.gain * self._weighted(counts)
+            counts = sp.csr_matrix(counts + sp.csr_matrix((beyond[beyond > 0], place), X.shape))
         else:
-            size = self._sizes(counts)
-        again = self.gain * weight * term(number, self.sublinear) / np.where(size > 0, size, 1.0)[row]
-        wrong = ~whole(share[: X.nnz], tolerance, self.sublinear) | (np.abs(again - linear) > STEPS * tolerance * linear)
-        known = np.bincount(row, wrong, minlength=X.shape[0]) == 0
-        return counts, known & (np.bincount(row, number, X.shape[0]) <= total if hidden else True)
+            again = self.gain * self._weighted(counts)
+        linear = self._linear(X.data)
+        right[: X.nnz] &= np.abs(again / np.where(size > 0, size, 1.0)[row] - linear) <= STEPS * tolerance * linear
+        return counts, np.bincount(group, ~right, minlength=rows) == 0
 
     def exact_counts(self, X: sp.csr_matrix) -> sp.csr_matrix:
         """The counts of a matrix that is all of this form; an error that names the first row that is not.
@@ -164,17 +170,19 @@ class Weights:
         """
         counts, known = self.counts(X)
         X = plain(X)
+        row = rows_of(X)
+        share = self._shares(X)
+        if self.norm is not None:
+            share = share / least(row, share, X.shape[0])[row]
+        number = np.minimum(nearest(share, self.sublinear), _MOST_NEAR)
+        near = sp.csr_matrix((number, X.indices, X.indptr), X.shape)
+        counts = sp.csr_matrix(
+            sp.diags(known.astype(np.float64)) @ counts + sp.diags((~known).astype(np.float64)) @ near
+        )
         if self.rows is None:
             return counts, np.where(known, 0.0, -math.inf)
-        row = rows_of(X)
-        with np.errstate(divide="ignore", over="ignore"):
-            share = self._linear(X.data)[1] / (self.gain * self._weight(X.indices))
-            if self.norm is not None:
-                share = share / least(row, share, X.shape[0])[row]
-        strange = sp.csr_matrix((nearest(share, self.sublinear), X.indices, X.indptr), X.shape)[~known]
-        counts = sp.csr_matrix(sp.vstack([counts[known], strange]))[np.argsort(np.argsort(~known, kind="stable"))]
-        near = np.asarray(self.apply(counts)[row, X.indices]).ravel()
-        off = np.log(X.data / np.where(near > 0, near, 1.0))
+        value = np.asarray(self.apply(counts)[row, X.indices]).ravel()
+        off = np.log(X.data / np.where(value > 0, value, 1.0))
         density = np.bincount(row, -np.log(np.pi * X.data * (1 + off**2)), X.shape[0])
         escape = 1 / (self.rows + 1)
         return counts, np.where(known, math.log1p(-escape), math.log(escape) + density)
@@ -186,34 +194,26 @@ class Weights:
     def _weight(self, column: np.ndarray) -> np.ndarray:
         return self.weights[column] if self.weights.ndim else np.full(len(column), float(self.weights))
 
-    def _linear(self, value: np.ndarray, tolerance: float = 0.0) -> tuple[float, np.ndarray]:
-        """Values before ln(1 + x), and their tolerance."""
-        if not self.log1p:
-            return tolerance, value
-        with np.errstate(over="ignore"):
-            return tolerance * max(1.0, value.max(initial=0.0)), np.minimum(np.expm1(value), np.finfo(np.float64).max)
+    def _weighted(self, counts: sp.csr_matrix) -> np.ndarray:
+        """w g(n) of every entry."""
+        return self._weight(counts.indices) * term(counts.data, self.sublinear)
 
-    def _values(self, counts: sp.csr_matrix) -> np.ndarray:
-        """Of every entry, before ln(1 + x)."""
-        size = self._sizes(counts)
-        weighted = self.gain * self._weight(counts.indices) * term(counts.data, self.sublinear)
-        return weighted / np.where(size > 0, size, 1.0)[rows_of(counts)]
+    def _linear(self, value: np.ndarray) -> np.ndarray:
+        """Values before ln(1 + x)."""
+        return np.expm1(np.minimum(value, _LARGEST_LOG)) if self.log1p else value
+
+    def _shares(self, X: sp.csr_matrix) -> np.ndarray:
+        """x/(gain w) of every entry."""
+        with np.errstate(divide="ignore", over="ignore"):
+            return self._linear(X.data) / (self.gain * self._weight(X.indices))
 
     def _sizes(self, counts: sp.csr_matrix) -> np.ndarray:
         """Of every row."""
-        weighted = self._weight(counts.indices) * term(counts.data, self.sublinear)
-        terms = {None: None, "length": counts.data, "l1": weighted, "l2": weighted**2}[self.norm]
-        if terms is None:
+        if self.norm is None:
             return np.ones(counts.shape[0])
-        sums = np.bincount(rows_of(counts), terms, counts.shape[0])
+        terms = counts.data if self.norm == "length" else self._weighted(counts)
+        sums = np.bincount(rows_of(counts), terms**2 if self.norm == "l2" else terms, counts.shape[0])
         return np.sqrt(sums) if self.norm == "l2" else sums
-
-    def _with_hidden(self, counts: sp.csr_matrix, total: np.ndarray) -> sp.csr_matrix:
-        """With what the rows' sums have beyond the columns that weigh something."""
-        beyond = np.where(np.diff(counts.indptr) > 0, total - np.asarray(counts.sum(axis=1)).ravel(), 0.0)
-        rows = np.flatnonzero(beyond > 0)
-        first = np.full(len(rows), np.flatnonzero(self.weights == 0)[0])
-        return sp.csr_matrix(counts + sp.csr_matrix((beyond[rows], (rows, first)), counts.shape))
 
 
 def exact(dtype: np.dtype) -> float:
@@ -259,7 +259,7 @@ def multiple(
     """The smallest g(m), m up to ``most``, by which the values of a group become some g(n); 1 where there is none."""
     found = np.zeros(groups)
     for m in range(1, most + 1):
-        factor = float(term(np.float64(m), sublinear))
+        factor = float(term(np.asarray(float(m)), sublinear))
         wrong = np.bincount(group, ~whole(factor * value, tolerance, sublinear), minlength=groups)
         found[(found == 0) & (wrong == 0)] = factor
         unsettled = (found == 0)[group]
