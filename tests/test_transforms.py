@@ -351,6 +351,45 @@ def test_a_model_of_weighted_counts_is_saved_and_scores(fitted, tmp_path):
     np.testing.assert_allclose(again.score_samples(x[:4], steps=5), model.score_samples(x[:4], steps=5))
 
 
+def test_one_weight_for_all_is_saved(tmp_path):
+    x = per(1e4, documents()).log1p()
+    model = JumpModel(max_updates=2, width=8, random_state=0, progress=False).fit(x)
+    assert model.scaling_.weights.shape == ()
+    model.save(tmp_path)
+    again = JumpModel.load(tmp_path)
+    assert (again.sample(20, random_state=1) != model.sample(20, random_state=1)).nnz == 0
+    assert again.choices_["scaling"] == model.choices_["scaling"]
+    np.testing.assert_allclose(np.expm1(again.sample(20, random_state=1).toarray()).sum(axis=1), 1e4)
+
+
+def test_what_is_not_found_is_among_the_choices():
+    reals = sp.random(200, 300, 0.05, random_state=0, format="csr")
+    model = JumpModel(max_updates=2, width=8, random_state=0, progress=False).fit(reals)
+    assert model.scaling_ is None
+    assert "looked for counts behind weights, and found none" in model.choices_["scaling"]
+
+
+def test_a_value_where_nothing_weighs_escapes():
+    found = Weights([1.0, 2.0, 0.0], norm="length", rows=9)
+    counts, mass = found.admit(sp.csr_matrix([[0.5, 0.5, 0.0], [0.5, 0.0, 0.3]]))
+    np.testing.assert_array_equal(counts.toarray()[0], [2, 1, 1])  # 1/2 and 1/4 of the row: 1/4 is not seen
+    assert np.isfinite(mass).all()
+    assert mass[0] == pytest.approx(np.log(0.9))
+    declared = Weights([1.0, 2.0, 0.0], norm="length")
+    np.testing.assert_array_equal(declared.admit(sp.csr_matrix([[0.5, 0.5, 0.0], [0.5, 0.0, 0.3]]))[1], [0, -np.inf])
+
+
+def test_a_row_is_read_without_regard_to_the_others(fitted):
+    x, _ = fitted
+    found, _ = find(x)
+    strange = sp.vstack([x[:3], 1e6 * x[3:5] + x[5:7]], format="csr")
+    together, mass = found.admit(strange)
+    for i in range(5):
+        alone, own = found.admit(strange[i])
+        assert (alone != together[i]).nnz == 0
+        assert own[0] == mass[i]
+
+
 def test_rows_that_are_not_of_the_form_escape_to_counts_that_are_near(fitted):
     x, _ = fitted
     scaling, _ = find(x)

@@ -21,11 +21,13 @@ from countjump.transforms.weights import (
     Weights,
     exact,
     least,
+    mode,
     most_units,
     multiple,
     nearest,
     plain,
     rows_of,
+    runs,
     term,
     whole,
 )
@@ -190,8 +192,8 @@ class _Fit:
     def _modes(self, group: np.ndarray, part: np.ndarray, other: np.ndarray, votes: int) -> np.ndarray:
         """Of ln x less the other part, by group; what was there already where fewer agree."""
         there = np.isfinite(other)
-        mode, agreeing = _mode(group[there], (self.log_x - other)[there], len(part), STEPS * self.tolerance)
-        return np.where(agreeing >= votes, mode, part)
+        commonest, agreeing = mode(group[there], (self.log_x - other)[there], len(part), STEPS * self.tolerance)
+        return np.where(agreeing >= votes, commonest, part)
 
     def refine(self) -> None:
         """Make whole what is still a fraction, and take common factors out of the columns.
@@ -276,7 +278,7 @@ class _Fit:
         """
         width, has = STEPS * self.tolerance, np.bincount(self.column, minlength=self.shape[1])
         certain = np.sort(self.weight[has >= _VOTES[0]])
-        run = _runs(certain, width)[: len(certain)]
+        run = runs(certain, width)[: len(certain)]
         times = np.bincount(run)
         shared = (np.bincount(run, certain) / np.maximum(times, 1))[times >= _VOTES[0]]
         left = (has > 0) & ~_among(self.weight, shared, width)
@@ -417,14 +419,6 @@ def _share(group: np.ndarray, holds: np.ndarray, groups: int, mass: np.ndarray |
     return np.where(total > 0, np.bincount(group, mass * holds, groups) / np.where(total > 0, total, 1), 1.0)
 
 
-def _runs(value: np.ndarray, width: float, group: np.ndarray | None = None) -> np.ndarray:
-    """Which sorted values belong together, numbered: those that follow one another at no more than a width in a group."""
-    apart = np.diff(value) > width
-    if group is not None:
-        apart |= np.diff(group) > 0
-    return np.concatenate([[0], np.cumsum(apart)])
-
-
 def _among(value: np.ndarray, those: np.ndarray, width: float) -> np.ndarray:
     """Which values are among some that are sorted."""
     if not len(those):
@@ -433,19 +427,3 @@ def _among(value: np.ndarray, those: np.ndarray, width: float) -> np.ndarray:
         np.clip(np.searchsorted(those, value), 1, len(those) - 1) if len(those) > 1 else np.zeros(len(value), dtype=int)
     )
     return np.minimum(np.abs(value - those[place]), np.abs(value - those[place - 1])) <= width
-
-
-def _mode(group: np.ndarray, value: np.ndarray, groups: int, width: float) -> tuple[np.ndarray, np.ndarray]:
-    """The commonest value of every group, the smallest of the commonest, and how often it comes; 0 times where there is none."""
-    mode, most = np.zeros(groups), np.zeros(groups, dtype=np.int64)
-    if not len(value):
-        return mode, most
-    order = np.lexsort((value, group))
-    group, value = group[order], value[order]
-    run = _runs(value, width, group)
-    times = np.bincount(run)
-    middle, owner = np.bincount(run, value) / times, group[np.cumsum(times) - times]
-    best = np.lexsort((middle, -times, owner))
-    owners, place = np.unique(owner[best], return_index=True)
-    mode[owners], most[owners] = middle[best[place]], times[best[place]]
-    return mode, most
