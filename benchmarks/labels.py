@@ -133,13 +133,13 @@ def pictures(model: JumpModel, out: Path, weight: float) -> None:
     """Digits by their label: real ones, and generated ones without and with guidance."""
     X, y = rows_of("digits", Path())
     names, each = [str(digit) for digit in range(10)], 3
-    strips = {}
-    for number in range(each):
-        strips["real" + " " * number] = np.stack([X[y == name][number] for name in names])
+    kinds = {"real": np.stack([X[y == name][:each] for name in names], 1)}
     for title, w in {"w = 1": 1.0, f"w = {weight:g}": weight, "w = 5": 5.0}.items():
-        drawn = model.sample(10 * each, STEPS, 0, y=names * each, guidance=w)
-        for number in range(each):
-            strips[title + " " * number] = drawn[10 * number : 10 * (number + 1)]
+        kinds[title] = model.sample(10 * each, STEPS, 0, y=names * each, guidance=w).reshape(each, 10, -1)
+    strips = {}
+    for title, rows in kinds.items():
+        for number, strip in enumerate(rows):
+            strips[" " * len(strips) if number else title] = strip  # a name for the first of a kind alone
     write_atomically(out / "digits.png", figures.png(figures.film(strips, names, (8, 8)), dpi=80))
 
 

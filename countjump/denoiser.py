@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from countjump.schedules import Schedule
-from countjump.states import distinct, odd_numbers, row_hash
+from countjump.states import distinct, mixed, odd_numbers, row_hash
 
 NARROW = 4  # features up to which rows in equal states at equal times are evaluated once in training
 CHUNK, SPARSE_CHUNK = 256, 64  # dense and sparse rows that are evaluated together when not training
@@ -155,7 +155,7 @@ class Guided:
 
 def _key(z: Any, t: Tensor, condition: Tensor | None) -> Tensor:
     """Equal for equal states under equal conditions at equal times."""
-    return condition_key(z, condition) * odd_numbers(2)[0].to(t.device) + time_key(t)
+    return mixed(condition_key(z, condition), time_key(t))
 
 
 def time_key(t: Tensor) -> Tensor:
@@ -168,4 +168,4 @@ def condition_key(z: Any, condition: Tensor | None) -> Tensor:
     if condition is None:
         return row_hash(z)
     bits = condition.reshape(len(condition), -1).double().view(torch.int64)
-    return row_hash(z) * 3 + (bits * odd_numbers(bits.shape[1]).to(bits.device)).sum(1)
+    return mixed(row_hash(z), (bits * odd_numbers(bits.shape[1]).to(bits.device)).sum(1))

@@ -243,14 +243,14 @@ def check_at_most(X: Matrix, domain: Domain) -> None:
         what = f"{len(domain.max)} bounds for {X.shape[1]} columns"
         raise ValueError(f"{name}(max=...) has {what}: give one, or one per column")
     bound = domain.bounds(X.shape[1])
-    if place := _find(X, lambda v, column: v > bound[column]):
+    if place := find_value(X, lambda v, column: v > bound[column]):
         where = f"X[{place[0]}, {place[1]}] = {place[2]:g}"
         raise ValueError(f"{where} is above the bound {bound[place[1]]:g} of {name}: raise max, or drop it")
 
 
 def bad_value(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
     """Raise for the first value that is bad."""
-    if place := _find(X, lambda v, _: bad(v)):
+    if place := find_value(X, lambda v, _: bad(v)):
         raise ValueError(f"Input X[{place[0]}, {place[1]}] = {place[2]:g} {why}")
 
 
@@ -267,7 +267,7 @@ def _totals(X: Matrix) -> np.ndarray:
     return X @ np.ones(X.shape[1]) if sp.issparse(X) else X.sum(axis=1, dtype=np.float64)
 
 
-def _find(X: Matrix, bad: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[int, int, float] | None:
+def find_value(X: Matrix, bad: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> tuple[int, int, float] | None:
     """The first bad entry; absent zeros are good everywhere."""
     values, columns = (X.data, X.indices) if sp.issparse(X) else (X, np.arange(X.shape[1]))
     places = np.flatnonzero(bad(values, columns))

@@ -333,33 +333,38 @@ class Estimator(Fitted, ABC):
         if conditions is not None and len(conditions.kept) * self.block_.size > FEW_KINDS:
             self.block_rows_ = 1
 
-    def _train(self, rows: Rows, identity: str, params: dict[str, Any], condition: torch.Tensor | None) -> None:
+    def _train(self, rows: Rows, identity: str, params: dict[str, Any], conditions: torch.Tensor | None) -> None:
         process, denoiser, block, device = self.process_, self.denoiser_, self.block_, self.device_
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
         held_out = min(int(rows.count * params["validation_fraction"]), MOST_HELD_OUT)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = params["batch_size"] or default_batch_size(block.varying)
+        batch_size = params["batch_size"] or default_batch_size(rows.count, block.varying)
         updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
 
         def given(index: np.ndarray, generator: torch.Generator, learning: bool) -> torch.Tensor | None:
-            if condition is None:
+            if conditions is None:
                 return None
             dropped = torch.rand(len(index), 1, device=device, generator=generator) < DROPPED * learning
-            return condition[torch.from_numpy(index).to(device)].masked_fill(dropped, torch.nan)
+            return conditions[torch.from_numpy(index).to(device)].masked_fill(dropped, torch.nan)
 
         def believe(index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
             x = process.subsample(block.read(rows.take(index)).to(device), learning, generator)
+            condition = given(index, generator, learning)
+            some = process.draw_known(len(x), generator) if learning else None
+            if some is not None:  # these come again, with a part of their columns known
+                again = torch.randperm(len(x), device=device, generator=generator)[: len(some)]
+                again = torch.cat([torch.arange(len(x), device=device), again])
+                some = torch.cat([some.new_zeros(len(x), some.shape[1]), some])
+                x, condition = x[again], None if condition is None else condition[again]
             times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
             # Rows arrive in strata: a random start gives every time a fair share of each.
             start = torch.randint(len(times), (1,), device=device, generator=generator)
             t = times[(torch.arange(len(x), device=device) + start) % len(times)]
             z = process.marginal(x, t[:, None]).sample(generator)
-            condition = given(index, generator, learning)
-            known = process.draw_known(len(x), generator)
-            if known is None:
+            if some is None:
                 return denoiser(z, t, condition), x, z, t[:, None], ()
-            z = block.hold(z, block.shown(x), known)
-            return denoiser(z, t, condition, known=known), x, z, t[:, None], (known,)
+            z = block.hold(z, block.shown(x), some)
+            return denoiser(z, t, condition, known=some), x, z, t[:, None], (some,)
 
         def loss(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> torch.Tensor:
             prediction, x, z, t, known = believe(index, generator, learning)
@@ -832,17 +837,19 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     return value
 
 
-def default_batch_size(columns: int) -> int:
-    """Rows per update: the more, the narrower they are."""
-    return 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
+def default_batch_size(rows: int, columns: int) -> int:
+    """Rows per update: the more, the narrower they are; of a small table a fifth, about."""
+    most = 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
+    return most if columns == 1 else min(most, max(128, 2 ** int(np.log2(max(rows / 5, 1)))))
 
 
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
-    """The length of training: a tenth of the entries, of wide rows 60 epochs, of sparse ones 110; within bounds."""
+    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within bounds."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
-        return int(np.clip(epochs * rows / default_batch_size(columns), 4000, most))
-    return int(np.clip(rows * columns / 10, 1000, 2000 if columns == 1 else 3000))
+        return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
+    share, most = (10, 2000) if columns == 1 else (5, 3000)
+    return int(np.clip(rows * columns / share, 1000, most))
 
 
 def as_seed(random_state: Any) -> int:

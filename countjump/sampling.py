@@ -14,8 +14,9 @@ from torch import Tensor
 from countjump.blocks.base import ChainStep
 from countjump.denoiser import condition_key, time_key
 from countjump.laws import Indexed, Streams
+from countjump.laws.base import draw_category
 from countjump.processes.base import Denoise, Process
-from countjump.states import distinct
+from countjump.states import distinct, mixed
 
 ALIKE = 0.9  # the share of distinct states from which on all are evaluated
 
@@ -51,7 +52,7 @@ def chain(
         states, some, group, here, there = z, condition, None, t, s
         if process.discrete and len(z):
             key = condition_key(z, condition)
-            first, alike = distinct(key + time_key(t) if len(t) > 1 else key)
+            first, alike = distinct(mixed(key, time_key(t)) if len(t) > 1 else key)
             if len(first) <= ALIKE * len(z):
                 states, some, group = z[first], None if condition is None else condition[first], alike
                 here, there = (each[first] if len(each) > 1 else each for each in (t, s))
@@ -100,3 +101,77 @@ def complete_rows(
         z = process.reverse(z, step.prediction, s[None], t[None]).draw(streams)
         z = process.block.hold(z, whole, known)
     return process.finish(z, step, partial(denoise, condition=condition, known=known), streams)
+
+
+@torch.no_grad()
+def complete_by_particles(
+    process: Any,
+    denoise: Denoise,
+    times: Tensor,
+    generator: torch.Generator,
+    x: Any,
+    known: Tensor,
+    partly: Any,
+    particles: int,
+    condition: Tensor | None = None,
+) -> Any:
+    """As :func:`complete_rows`, also where the network has not learned what it is like that something is known, ``partly``.
+
+    Sequential Monte Carlo. What is partly known fills up as q says, one path for a row. Given the path, a row's particles are
+    drawn step by step given what came back of it, weighted by its probability, and drawn again by their weights where these differ
+    too much. One particle of each row is what comes out. With many particles that has the conditional law.
+    """
+    block, rows, device = process.block, len(known), known.device
+    each = torch.arange(rows, device=device).repeat_interleave(particles)
+    first = torch.arange(rows, device=device) * particles
+    many = Streams([generator], len(each))
+    whole, held, some = block.shown(x)[each], known[each], take(partly, each)
+    condition = None if condition is None else condition[each]
+    z = block.hold(process.prior(len(each), many, device), whole, held)
+    log_weight = torch.zeros(rows, particles, dtype=torch.float64, device=device)
+    for t, s in itertools.pairwise(times.to(device)[:, None]):
+        step = Step(z, denoise(z, t, condition, held), t)
+        reveal = process.schedule.reveal(s[None], t[None])
+        came = take(block.bridge(z[first], x, partly, reveal, generator), each)
+        law = process.reverse(z, step.prediction, s[None], t[None])
+        z, change = law.draw_given(came, some, many)
+        log_weight = log_weight + change.reshape(rows, particles)
+        index = _resampled(log_weight, generator)
+        if index is not None:
+            again = (index != torch.arange(particles, device=device)).any(1)
+            log_weight = torch.where(again[:, None], 0.0, log_weight)
+            place = (index + first[:, None]).flatten()
+            z, step = z[place], Step(step.z[place], step.prediction[place], t)
+        z = block.hold(z, whole, held)
+    belief = None
+    if block.decoding == "draw":
+        belief, change = block.belief_given(denoise(z, t.new_zeros(1), condition, held), x[each], some)
+        log_weight = log_weight + change.reshape(rows, particles)
+    pick = first + draw_category(log_weight, generator)
+    before = Step(step.z[pick], step.prediction[pick], step.t)
+    alpha = process.schedule.alpha(step.t)[:, None]
+    one = Streams([generator], rows)
+    return block.decode(z[pick], None if belief is None else belief[pick], before, alpha, one)
+
+
+def take(what: Any, rows: Tensor) -> Any:
+    """Some rows of a state or a mask, or of each of several; of nothing, nothing."""
+    if isinstance(what, tuple):
+        return tuple(take(each, rows) for each in what)
+    return None if what is None else what[rows]
+
+
+def _resampled(log_weight: Tensor, generator: torch.Generator) -> Tensor | None:
+    """Which particle each of a row's (B, P) continues: itself, unless the weights are worth fewer than half of the particles.
+
+    Drawn at even heights from a random one, so that a particle is taken as often as its weight says, up to one.
+    """
+    weight = log_weight.softmax(-1)
+    rows, particles = weight.shape
+    own = torch.arange(particles, device=weight.device).expand(rows, -1)
+    poor = 1 / (weight**2).sum(-1) < particles / 2
+    if not poor.any():
+        return None
+    start = torch.rand(rows, 1, dtype=torch.float64, device=weight.device, generator=generator)
+    index = torch.searchsorted(weight.cumsum(-1), (own + start) / particles).clamp(max=particles - 1)
+    return torch.where(poor[:, None], index, own)

@@ -26,11 +26,15 @@ from countjump.estimator import (
 )
 from countjump.laws import Streams
 from countjump.progress import Progress
-from countjump.sampling import chain, complete_rows, seeded
+from countjump.sampling import chain, complete_by_particles, complete_rows, seeded
 from countjump.states import concatenate
 
 ROWS, ENTRIES = 1024, 2**24
 """Rows of a block, and entries of their dense form, at most, but for a single row."""
+
+
+PARTICLES = 16
+"""Of a wide row that is completed."""
 
 
 class Starts(Estimator):
@@ -82,12 +86,18 @@ class Starts(Estimator):
             expected[rows] = self._expected(self._state(some), times)[:, places]
         return expected
 
-    def complete(self, X: Any, known: Any, steps: int = 50, random_state: Any = None) -> Any:
+    def complete(
+        self, X: Any, known: Any, steps: int = 50, random_state: Any = None, particles: int = PARTICLES
+    ) -> Any:
         """Draw what is not known of the rows X, given what is; that stays exactly as it is.
 
         ``known`` says which columns are known, by number or name, or by one True or False for each, or which entries, by a mask
         of the shape of X. The other values of X are not looked at, and may be NaN. The columns of a one-hot or simplex group are
-        known together or not at all. Rows of the kind of X and the model's dtype; the same for the same rows and random_state.
+        known together or not at all. Counts behind weights are given, and come, as counts. Rows are of the kind of X and of the
+        model's dtype, and the same for the same rows and random_state.
+
+        Where some columns of wide sparse rows are known and others not, a row is one of so many ``particles``: the more, the nearer
+        to the conditional law, and the slower.
 
         >>> from countjump import JumpModel
         >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
@@ -97,14 +107,17 @@ class Starts(Estimator):
         """
         validation().check_is_fitted(self, "plan_")
         steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
+        particles = whole("particles", particles, 1, ROWS)
         matrix, mask = self._partly_known(X, known)
         pieces, size = [], self._block_size(matrix.shape[1])
+        if self.block_.sparse:
+            size = max(size // particles, 1)
         starts = range(0, matrix.shape[0], size)
         shown = self.progress and len(starts) > 1
         with threads_for(self.block_.varying), Progress("completing", len(starts), "blocks", shown) as progress:
             for number, start in enumerate(starts):
-                some, where = matrix[start : start + size], mask[start : start + size]
-                rows = self._complete(some, where, steps, seeded(self.device_, seed, 1, number))
+                some, where = matrix[start : start + size], mask[start : start + size].copy()
+                rows = self._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number))
                 pieces.append(self._as_kind(rows, kind_of_matrix(X)))
                 progress.advance()
         return sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
@@ -124,8 +137,9 @@ class Starts(Estimator):
                     f"known is a mask of shape {mask.shape}, and X is of shape {matrix.shape}: they must be equal"
                 )
         else:
-            mask = np.zeros(matrix.shape, dtype=bool)
-            mask[:, self._places(known)] = True
+            columns = np.zeros(matrix.shape[1], dtype=bool)
+            columns[self._places(known)] = True
+            mask = np.broadcast_to(columns, matrix.shape)
         if sp.issparse(matrix):
             row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
             matrix.data = np.where(mask[row, matrix.indices], matrix.data, 0)
@@ -133,19 +147,25 @@ class Starts(Estimator):
             matrix = np.where(mask, matrix, 0)
         matrix = without_denormals(without_float16(matrix))
         domains.check_values(matrix)
+        self._check(matrix)
         return matrix, mask
 
-    def _complete(self, matrix: domains.Matrix, mask: np.ndarray, steps: int, generator: torch.Generator) -> Any:
+    def _complete(
+        self, matrix: domains.Matrix, mask: np.ndarray, steps: int, particles: int, generator: torch.Generator
+    ) -> Any:
         """What is known, and draws in the other places."""
-        block = self.block_
-        known = block.knowable(torch.from_numpy(mask).to(self.device_))
+        block, columns = self.block_, torch.from_numpy(mask).to(self.device_)
+        known, partly = block.knowable(columns), block.partly(columns)
         if self.denoiser_ is None:
-            drawn = block.write(block.latent(block.empty(len(mask), self.device_)))
+            x = block.latent(block.empty(len(mask), self.device_))
         else:
-            x, streams = block.read(matrix).to(self.device_), Streams([generator], len(mask))
-            grid = self.process_.grid(steps)
-            drawn = block.write(complete_rows(self.process_, self.denoiser_, grid, streams, x, known))
-        drawn, dense = (each.toarray() if sp.issparse(each) else each for each in (drawn, matrix))
+            x, grid = block.read(matrix).to(self.device_), self.process_.grid(steps)
+            block.check_known(x, known)
+            if partly is None:
+                x = complete_rows(self.process_, self.denoiser_, grid, Streams([generator], len(mask)), x, known)
+            else:
+                x = complete_by_particles(self.process_, self.denoiser_, grid, generator, x, known, partly, particles)
+        drawn, dense = (each.toarray() if sp.issparse(each) else each for each in (block.write(x), matrix))
         return np.where(mask, dense, drawn)
 
     def _block_size(self, columns: int) -> int:
@@ -165,11 +185,24 @@ class Starts(Estimator):
             )
         matrix = self._read(X)
         validation().validate_data(self, X, reset=False, skip_check_array=True)
+        self._check(matrix)
+        return matrix, self._fractions(fraction, matrix.shape[0])
+
+    def _check(self, matrix: domains.Matrix) -> None:
+        """Whole numbers and bounds; a constant column may hold anything."""
+        whole, bounds = self.block_.whole_columns(), self.block_.upper_bounds()
+        found = domains.find_value(matrix, lambda value, column: whole[column] & (value != np.floor(value)))
+        why = "is not a whole number, as the column holds: round it"
         if self.scaling_ is not None:
             why = "is not a whole number: the model has counts behind weights, and X must be these counts"
-            domains.bad_value(matrix, lambda value: value != np.floor(value), why)
-        domains.Count(max=tuple(self.block_.upper_bounds())).check(matrix)
-        return matrix, self._fractions(fraction, matrix.shape[0])
+        if found is None:
+            found = domains.find_value(matrix, lambda value, column: value > bounds[column])
+            why = (
+                "" if found is None else f"is above the column's bound {bounds[found[1]]:g}: drop the row, or raise max"
+            )
+        if found is not None:
+            row, column, value = found
+            raise ValueError(f"X[{row}, {column}] = {value:g}, in column {self._name(column)}, {why}")
 
     def _fractions(self, fraction: Any, rows: int) -> np.ndarray:
         """One per row, each within what the model's chains visit."""

@@ -295,3 +295,33 @@ def test_rivals_keep_what_they_can_keep(rivals):
     normal = pd.DataFrame(rng.multivariate_normal([0, 0], [[1, -0.7], [-0.7, 1]], 4000), columns=["a", "b"])
     copula = rivals.Copula(0).fit(normal).sample(4000)
     assert copula.corr().loc["a", "b"] == pytest.approx(-0.7, abs=0.03)
+
+
+def test_completed_tables_are_recorded_once_and_tabulated(tmp_path: Path):
+    words = ["--only", "negative-binomials", "--updates", "2", "--rows", "4", "--out", str(tmp_path)]
+    for turn in range(2):
+        done = subprocess.run(
+            [sys.executable, "benchmarks/starts.py", *words], cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert bool(done.stdout) == (turn == 0)  # the second time there is nothing to do
+    (line,) = [
+        line
+        for line in (tmp_path / "table.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| negative-binomials | RMSE")
+    ]
+    assert all(0 < float(number) < 5 for number in line.split("|")[3:6])
+
+
+def test_the_deviance_and_the_score_of_draws_are_what_they_are_called(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    starts = importlib.import_module("benchmarks.starts")
+    removed, expected = np.array([[0.0, 3.0]]), np.array([[0.5, 2.0]])
+    assert starts.deviance(removed, expected) == pytest.approx((2 * 0.5 + 2 * (3 * np.log(1.5) - 1)) / 2)
+    assert starts.deviance(removed, removed + 1e-12) == pytest.approx(0, abs=1e-9)
+    rng = np.random.default_rng(0)
+    draws, truth = rng.normal(size=(10, 20_000)), rng.normal(size=20_000)
+    assert starts.crps(draws, truth).mean() == pytest.approx(1 / np.sqrt(np.pi), abs=0.01)  # of a normal law
+    assert (
+        starts.crps(2 * draws, truth).mean() > starts.crps(draws, truth).mean() < starts.crps(draws / 2, truth).mean()
+    )

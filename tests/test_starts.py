@@ -198,7 +198,7 @@ def test_bounds_hold_in_whole_rows():
     whole = model.deepen(thinned, 0.5, steps=5, random_state=0)
     assert whole.max() <= 6
     assert (whole >= thinned).all()
-    with pytest.raises(ValueError, match=r"X\[1, 0\] = 7 is above the bound 6"):
+    with pytest.raises(ValueError, match=r"X\[1, 0\] = 7, in column 0, is above the column's bound 6"):
         model.deepen([[1, 1], [7, 0]], 0.5)
 
 

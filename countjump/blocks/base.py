@@ -251,6 +251,24 @@ class Block(nn.Module, ABC):
         """The state z, but ``whole``, x_0 as it is :meth:`shown`, where it is ``known``: that is at its own time 0 all along."""
         return z
 
+    def check_known(self, x: Any, known: Tensor) -> None:
+        """Raise where x cannot be what is ``known``."""
+
+    def partly(self, known: Tensor) -> Any:
+        """What is known of the columns (B, columns) in rows of which the network has not learned that it may be; None for nothing.
+
+        Such rows are completed by particles: see :func:`countjump.sampling.complete_by_particles`.
+        """
+        return None
+
+    def bridge(self, z: Any, x: Any, known: Any, p: Tensor, generator: torch.Generator | None) -> Any:
+        """Of what is :meth:`partly` known of x_0, what comes back of the missing units in a step that reveals the share p."""
+        return None
+
+    def belief_given(self, belief: Belief, x: Any, known: Any) -> tuple[Belief, Tensor]:
+        """The belief about x_0 at t = 0 given what is :meth:`partly` known of it, and ln of the probability of that (B,)."""
+        return belief, torch.zeros(len(x), dtype=torch.float64, device=x.device)
+
     # What is observed of thinned rows.
 
     def uncounted(self) -> tuple[int, str] | None:
@@ -260,6 +278,10 @@ class Block(nn.Module, ABC):
     def upper_bounds(self) -> np.ndarray:
         """The largest value that each column can have; infinity for none."""
         return np.full(self.columns, np.inf)
+
+    def whole_columns(self) -> np.ndarray:
+        """Whether each column holds whole numbers."""
+        return np.zeros(self.columns, dtype=bool)
 
     # From counts back to data.
 
@@ -391,6 +413,23 @@ class Blocks(Block):
     def knowable(self, known: Tensor) -> Tensor:
         return torch.cat([part.knowable(known[:, place]) for part, place in self._each()], -1)
 
+    def check_known(self, x: Joint, known: Tensor) -> None:
+        for part, *own in zip(self.parts, x.parts, self._known(known)[0].parts, strict=True):
+            part.check_known(*own)  # type: ignore[operator]
+
+    def partly(self, known: Tensor) -> Any:
+        found = tuple(part.partly(known[:, place]) for part, place in self._each())
+        return None if all(each is None for each in found) else found
+
+    def bridge(self, z: Joint, x: Joint, known: Any, p: Tensor, generator: torch.Generator | None) -> Any:
+        each = zip(self.parts, z.parts, x.parts, known, strict=True)
+        return tuple(part.bridge(*own, p, generator) for part, *own in each)  # type: ignore[operator]
+
+    def belief_given(self, belief: Belief, x: Joint, known: Any) -> tuple[Belief, Tensor]:
+        each = zip(self.parts, belief.parts, x.parts, known, strict=True)
+        found = [part.belief_given(*own) for part, *own in each]  # type: ignore[operator]
+        return Belief.join([belief for belief, _ in found]), torch.stack([log_prob for _, log_prob in found]).sum(0)
+
     def shown(self, x: Joint) -> Joint:
         return Joint(self._map("shown", x))
 
@@ -454,10 +493,15 @@ class Blocks(Block):
         return next(((int(place[each[0]]), each[1]) for each, place in found if each is not None), None)
 
     def upper_bounds(self) -> np.ndarray:
-        bounds = super().upper_bounds()
-        for part, place in self._each():
-            bounds[place] = part.upper_bounds()
-        return bounds
+        return self._of_columns("upper_bounds")
+
+    def whole_columns(self) -> np.ndarray:
+        return self._of_columns("whole_columns")
+
+    def _of_columns(self, name: str) -> np.ndarray:
+        """What every part says of its columns, in their places."""
+        pieces = np.concatenate([getattr(part, name)() for part in self.parts])
+        return pieces[np.argsort(np.concatenate(self.places))]
 
     def latent(self, z: Joint) -> Joint:
         return Joint(self._map("latent", z))

@@ -148,6 +148,9 @@ class ColumnBlock(Block, ABC):
     def upper_bounds(self) -> np.ndarray:
         return self.bounds.cpu().numpy().astype(float)
 
+    def whole_columns(self) -> np.ndarray:
+        return np.full(self.size, self.domain.whole)
+
     def by_column(self, output: Tensor) -> Tensor:
         """(B, outputs) → (B, D, per_column), float64."""
         channels = output.reshape(len(output), self.per_column, -1)

@@ -93,6 +93,9 @@ class Constant(Block):
     def expectation(self, z: Tensor, belief: Belief, alpha: Tensor) -> Tensor:
         return self.latent(z)
 
+    def whole_columns(self) -> np.ndarray:
+        return self.whole.cpu().numpy()
+
     def uncounted(self) -> None:
         """It is what it is, whatever was observed of it."""
         return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -21,13 +22,16 @@ class Reals(ColumnBlock):
 
     The network corrects the posterior of the prior's mixture, in log space. Zero is the atom that most columns have. ``atoms``
     (D, A) have the ``atom_shares`` in the data, 0 for none; given z_t their weights are those times Pois(z_t; λ α v), and the
-    network's J numbers change their logarithms by the ``basis`` (D, A, J).
+    network's J numbers change their logarithms by the ``basis`` (D, A, J). A first zero of a column has the mass ``zero_escape`` in
+    the score.
     """
 
     atoms: Tensor
     log_atoms: Tensor
     log_smooth: Tensor
     basis: Tensor
+    has_zero: Tensor
+    log_new_zero: Tensor
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class Reals(ColumnBlock):
         layout: Any = None,
         bounds: Tensor | None = None,
         escape: float = 0.0,
+        zero_escape: float = 1e-9,
     ) -> None:
         super().__init__(
             domain, mean, shape, lam, decoding, layout, bounds, escape, 3 * gammas.shape[-1] + basis.shape[-1]
@@ -50,7 +55,15 @@ class Reals(ColumnBlock):
         self.gammas = Gammas(gammas)
         smooth = 1 - atom_shares.sum(-1, keepdim=True)
         constants(self, atoms=atoms.double(), log_atoms=atom_shares.log(), log_smooth=smooth.clamp(min=1e-300).log())
-        constants(self, basis=basis.double())
+        has_zero = ((atoms == 0) & (atom_shares > 0)).any(-1)
+        prior = Mixture(self.gammas.log_weights, (Gamma(self.gammas.shapes, self.gammas.means),)).log_prob(self.mean)
+        constants(self, basis=basis.double(), has_zero=has_zero, log_new_zero=math.log(zero_escape) - prior)
+
+    def admit(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """A zero in a column that never had one comes, by its escape mass, in the place of the mean."""
+        x, mass = super().admit(x)
+        new_zero = (x == 0) & ~self.has_zero
+        return torch.where(new_zero, self.mean, x), mass + torch.where(new_zero, self.log_new_zero, 0.0).sum(1)
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
         k = self.gammas.components

@@ -51,15 +51,19 @@ class SparseBlock(Block, ABC):
         return ThinnedRows(whole.units - z, whole.p)
 
     def knowable(self, known: Tensor) -> Tensor:
-        """It is known as a whole."""
-        whole = known.all(1)
-        apart = (known.any(1) & ~whole).nonzero()
-        if len(apart):
-            raise ValueError(
-                f"row {int(apart[0])} has some of its {self.size} wide columns known and others not: they are known together, or "
-                "not at all"
-            )
-        return whole[:, None]
+        """The network learns of rows that are known as a whole; where some columns are, see :meth:`partly`."""
+        return known.all(1, keepdim=True)
+
+    def partly(self, known: Tensor) -> Tensor | None:
+        some = known.any(1) & ~known.all(1)
+        return known & some[:, None] if bool(some.any()) else None
+
+    def bridge(self, z: SparseRows, x: SparseRows, known: Any, p: Tensor, generator: torch.Generator | None) -> Any:
+        if known is None:
+            return None
+        left = self.encode(x).units - z
+        left = left.with_values(torch.where(known[left.row, left.column], left.value, 0.0))
+        return ThinnedRows(left.nonzero(), p).sample(generator)
 
     def hold(self, z: SparseRows, whole: SparseRows, known: Tensor) -> SparseRows:
         rest, mine = z.value * ~known[z.row, 0], whole.value * known[whole.row, 0]

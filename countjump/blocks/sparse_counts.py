@@ -197,6 +197,9 @@ class SparseCounts(SparseBlock):
         """Every column holds counts."""
         return None
 
+    def whole_columns(self) -> np.ndarray:
+        return np.ones(self.size, dtype=bool)
+
     def expectation(self, z: SparseRows, belief: Belief, alpha: Tensor) -> Tensor:
         """(B, D), with as much memory."""
         return z.dense() + belief.missing.mean

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -74,6 +75,12 @@ class SparseReals(SparseBlock):
             column_logits=self.column_logits,
         )
         return Belief(missing, data)
+
+    def belief_given(self, belief: Belief, x: SparseRows, known: Any) -> tuple[Belief, Tensor]:
+        if known is None:
+            return super().belief_given(belief, x, known)
+        data, log_prob = belief.data.given(x, known)
+        return Belief(belief.missing, data), log_prob
 
     def uncounted(self) -> tuple[int, str] | None:
         return 0, "holds reals"

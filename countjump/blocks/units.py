@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
@@ -134,6 +135,21 @@ class Units(Block):
                 "together, or not at all"
             )
         return together[:, None]
+
+    def check_known(self, x: Tensor, known: Tensor) -> None:
+        wrong = (known & ((x.sum(-1) - 1).abs() > OTHER)).any(1).nonzero()
+        if len(wrong):
+            total = float(x[int(wrong[0])].sum() * self.remainder)
+            raise ValueError(
+                f"row {int(wrong[0])} is known to have a {self.domain.name} group that adds up to {total:g}, and must to "
+                f"{self.remainder:g}: correct it"
+            )
+
+    def whole_columns(self) -> np.ndarray:
+        return np.full(self.size, self.domain.whole)
+
+    def upper_bounds(self) -> np.ndarray:
+        return np.ones(self.size) if self.whole else self.bounds.cpu().numpy()
 
     def shown(self, x: Tensor) -> Tensor:
         return self.total[:, None] * x

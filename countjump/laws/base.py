@@ -124,6 +124,10 @@ class CountFamily(Family):
     def thin(self, p: Tensor | float) -> CountFamily:
         """The law of the count when each unit is kept with probability ``p``."""
 
+    def rest(self, kept: Tensor, p: Tensor) -> CountFamily:
+        """The law of what was not kept, given that so many units were kept, each with probability ``p`` (Bayes' rule)."""
+        raise TypeError(f"{type(self).__name__} does not say what is left of it")
+
     def upper_quantile(self, nats: float) -> Tensor:
         """A number, entry by entry, beyond which there is at most 2 exp(−nats) of the mass."""
         raise TypeError(f"{type(self).__name__} says no upper quantile, which the total of a wide row needs")
@@ -131,6 +135,17 @@ class CountFamily(Family):
 
 class Law(Distribution):
     """A law of rows."""
+
+    def draw_given(self, value: Any, known: Any, streams: Streams) -> tuple[Any, Tensor]:
+        """Rows that have the ``value`` where they are ``known``, and the logarithm of their weight (B,).
+
+        The rest is drawn from some law r that is near to the conditional one; the weight is p(row)/r(rest), so that weighted rows
+        have p(value) times the conditional law. Where nothing is known (None) it is plainly drawn.
+        """
+        if known is not None:
+            raise TypeError(f"{type(self).__name__} cannot be drawn given some of its columns")
+        drawn = self.draw(streams)
+        return drawn, torch.zeros(len(drawn), dtype=torch.float64, device=drawn.device)
 
 
 class CountLaw(Law):
@@ -223,6 +238,11 @@ class Shifted(Law):
     def draw(self, streams: Streams, index: Tensor | None = None) -> Any:
         return (self.by if index is None else self.by[index]) + self.jump.draw(streams, index)
 
+    def draw_given(self, value: Any, known: Any, streams: Streams) -> tuple[Any, Tensor]:
+        """``value`` is that of the jump."""
+        jump, log_weight = self.jump.draw_given(value, known, streams)
+        return self.by + jump, log_weight
+
     def log_prob(self, value: Any) -> Tensor:
         """Of the jump; a count law gives a jump below zero minus infinity."""
         return self.jump.log_prob(value - self.by)
@@ -249,6 +269,11 @@ class JointLaw(CountLaw):
 
     def draw(self, streams: Streams, index: Tensor | None = None) -> Joint:
         return Joint(tuple(part.draw(streams, index) for part in self.parts))
+
+    def draw_given(self, value: Any, known: Any, streams: Streams) -> tuple[Joint, Tensor]:
+        """Each part with its own of the values and of what is known of them."""
+        drawn = [law.draw_given(*own, streams) for law, *own in zip(self.parts, value, known, strict=True)]
+        return Joint(tuple(each for each, _ in drawn)), torch.stack([log_weight for _, log_weight in drawn]).sum(0)
 
     def log_prob(self, value: Joint) -> Tensor:
         parts = (law.log_prob(each) for law, each in zip(self.parts, value.parts, strict=True))

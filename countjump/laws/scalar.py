@@ -51,6 +51,9 @@ class Zero(CountFamily):
     def thin(self, p: Tensor | float) -> Zero:
         return self
 
+    def rest(self, kept: Tensor, p: Tensor) -> Zero:
+        return self
+
     def upper_quantile(self, nats: float) -> Tensor:
         return self.mean
 
@@ -79,6 +82,10 @@ class Poisson(CountFamily):
 
     def thin(self, p: Tensor | float) -> Poisson:
         return Poisson(self.rate * p)
+
+    def rest(self, kept: Tensor, p: Tensor) -> Poisson:
+        """Independent of what was kept."""
+        return Poisson(self.rate * (1 - p) + 0 * kept)
 
     def upper_quantile(self, nats: float) -> Tensor:
         """r + √(2 r t) + t, beyond which there is less than exp(−t) (Bernstein's inequality)."""
@@ -116,6 +123,10 @@ class Binomial(CountFamily):
     def thin(self, p: Tensor | float) -> Binomial:
         return Binomial(self.count, self.probs * p)
 
+    def rest(self, kept: Tensor, p: Tensor) -> Binomial:
+        """Of those that were not kept, each is there with probability probs (1 − p)/(1 − probs p)."""
+        return Binomial(self.count - kept, self.probs * (1 - p) / (1 - self.probs * p).clamp(min=TINY))
+
     def upper_quantile(self, nats: float) -> Tensor:
         return self.count.clamp(min=0)
 
@@ -146,6 +157,11 @@ class NegativeBinomial(CountFamily):
 
     def thin(self, p: Tensor | float) -> NegativeBinomial:
         return NegativeBinomial(self.shape, self.scale_mean * p)
+
+    def rest(self, kept: Tensor, p: Tensor) -> NegativeBinomial:
+        """The Gamma behind it has learned from what was kept."""
+        shape = self.shape + kept
+        return NegativeBinomial(shape, (1 - p) * self.scale_mean * shape / (self.shape + p * self.scale_mean))
 
     def upper_quantile(self, nats: float) -> Tensor:
         """That of a Poisson count whose rate is at that of a Gamma: 1 + √(2 t/a) + t/a for a mean of 1 and the shape a."""
@@ -264,6 +280,14 @@ class Mixture(CountFamily):
     def thin(self, p: Tensor | float) -> Mixture:
         p = p[..., None] if isinstance(p, Tensor) else p
         return Mixture(self.logits, tuple(part.thin(p) for part in self.parts))
+
+    def rest(self, kept: Tensor, p: Tensor) -> Mixture:
+        kept, p = kept[..., None], p[..., None]
+        likelihood = torch.cat([part.thin(p).log_prob(kept) for part in self.parts], -1)
+        logits = self.logits.log_softmax(-1) + likelihood
+        # A number that no component can have kept says nothing about them.
+        logits = torch.where(logits.isneginf().all(-1, keepdim=True), self.logits, logits)
+        return Mixture(logits, tuple(part.rest(kept, p) for part in self.parts))
 
     def upper_quantile(self, nats: float) -> Tensor:
         """The largest of those components that can come: of a weight above exp(−2 nats)."""

@@ -202,6 +202,56 @@ class Shares(Indexable):
         return (z.per_row(shrunk).clamp(min=TINY) / z.per_row(biased).clamp(min=TINY)).log()
 
 
+@dataclass(frozen=True, eq=False)
+class SharesWithout(Indexable):
+    """Those of ``shares`` that are not ``known`` (B, D), with a sum of one: what a row's other units fall by."""
+
+    shares: Shares
+    known: Tensor
+
+    def __len__(self) -> int:
+        return len(self.shares)
+
+    @property
+    def columns(self) -> int:
+        """D."""
+        return self.shares.columns
+
+    @property
+    def given(self) -> SparseRows:
+        """Of what is seen, what is not known."""
+        z = self.shares.given
+        return z.with_values(torch.where(self.known[z.row, z.column], 0.0, z.value))
+
+    def left(self) -> tuple[Tensor, Tensor]:
+        """The shares (B,) of the new and of the seen columns that are not known."""
+        weights, seen, k = self.shares.weights()
+        z, columns = self.shares.given, self.columns
+        new = (weights[:, :columns] * ~self.known).sum(-1).double() / weights.sum(-1).double().clamp(min=TINY)
+        return (1 - k) * new, z.per_row(torch.where(self.known[z.row, z.column], 0.0, seen))
+
+    def at(self, places: SparseRows) -> tuple[Tensor, Tensor]:
+        """See :meth:`Shares.at`; the places are not known."""
+        new, seen = self.left()
+        whole = (new + seen).clamp(min=TINY)
+        return self.shares.at(places)[0].double() - whole.log()[places.row], seen / whole
+
+    def weights(self) -> tuple[Tensor, Tensor, Tensor]:
+        """See :meth:`Shares.weights`."""
+        weights, seen, _ = self.shares.weights()
+        z, columns = self.shares.given, self.columns
+        new, on_seen = self.left()
+        weights[:, :columns] *= ~self.known
+        whole = (new + on_seen).clamp(min=TINY)
+        mine = torch.where(self.known[z.row, z.column], 0.0, seen)
+        return weights, mine / whole[z.row], on_seen / whole
+
+    def dense(self) -> Tensor:
+        """(B, D)."""
+        dense = self.shares.dense() * ~self.known
+        return dense / dense.sum(-1, keepdim=True).clamp(min=TINY)
+
+
 def _count_class(z: Tensor) -> Tensor:
     """Which of the classes numbers of units belong to."""
     return torch.bucketize(z, torch.tensor(COUNT_CLASSES, dtype=z.dtype, device=z.device))
@@ -333,6 +383,33 @@ class TotalComposition(CountLaw):
         """ln P(value given its total): the urns' sequences times the number of their orders."""
         log_share, k = self.shares.at(value)
         return _log_tree(value, self.shares.given.at(value) > 0, log_share.double(), k, self.strength)
+
+    def without(self, value: SparseRows, known: Tensor) -> TotalComposition:
+        """The law of the columns that are not ``known`` (B, D), given the ``value`` of those that are: nearly the conditional one.
+
+        The total learns from what is known as if that were a fixed share of it. A Dirichlet's other parts are, among themselves,
+        a Dirichlet of what is left of its strength.
+        """
+        others = SharesWithout(self.shares, known)
+        new, seen = others.left()
+        k = self.shares.weights()[2].double()
+        s, new_strength, seen_strength = self.strength.double().unbind(1)
+        strength = [
+            s * (new + seen),
+            new_strength * new / (1 - k).clamp(min=TINY),
+            seen_strength * seen / k.clamp(min=TINY),
+        ]
+        total = self.law_of_total.rest(value.totals[:, None], (1 - new - seen).clamp(0, 1)[:, None])
+        return TotalComposition(total, others, torch.stack(strength, 1).clamp(min=1e-10))  # type: ignore[arg-type]
+
+    @torch.no_grad()
+    def draw_given(self, value: Any, known: Any, streams: Streams) -> tuple[SparseRows, Tensor]:
+        if known is None:
+            return super().draw_given(value, known, streams)
+        others = self.without(value, known)
+        rest = others.draw(streams)
+        whole = value + rest
+        return whole, self.log_prob(whole) - others.log_prob(rest)
 
     def sample(self, generator: torch.Generator | None = None) -> SparseRows:
         return self.draw(Streams([generator], len(self.strength)))
@@ -570,6 +647,23 @@ class SparseSet(CountLaw):
         wrong = ((value.value != 0) & (value.value != 1)) | ((value.value > 0) & (self.given.at(value) > 0))
         return torch.where(value.per_row(wrong.double()) > 0, -torch.inf, mixed)
 
+    @torch.no_grad()
+    def draw_given(self, value: Any, known: Any, streams: Streams) -> tuple[SparseRows, Tensor]:
+        """Columns are independent given the size of the row, of which those that are known tell."""
+        if known is None:
+            return super().draw_given(value, known, streams)
+        rate, share = self.log_rate.double().exp(), self.shares().double()
+        kept = self.kept.expand(len(self.query), 1)
+        there = torch.zeros_like(known).index_put((value.row, value.column), value.value > 0)
+        terms = []
+        for r in rate.unbind(1):
+            comes = (kept * -torch.expm1(-r[:, None] * share)).clamp(1e-300, 1 - 1e-16)
+            terms.append((torch.where(there, comes.log(), torch.log1p(-comes)) * known).sum(1))
+        logits = self.logits.double().log_softmax(-1) + torch.stack(terms, 1)
+        drawn = replace(self, logits=logits).draw(streams)
+        rest = drawn.with_values(torch.where(known[drawn.row, drawn.column], 0.0, drawn.value))
+        return value + rest, logits.logsumexp(-1)
+
     def sample(self, generator: torch.Generator | None = None) -> SparseRows:
         return self.draw(Streams([generator], len(self.query)))
 
@@ -638,8 +732,20 @@ class Amounts(Law):
 
     def log_prob(self, value: SparseRows) -> Tensor:
         """ln Σ_j w_j Π_d Σ_k: a density; the places must be those of the law."""
+        log_factors = self.factor_logits.double().log_softmax(-1)
+        return torch.logsumexp(log_factors + value.per_row(self._given_factors(value)), -1)
+
+    def _given_factors(self, value: SparseRows) -> Tensor:
+        """ln of the density of every entry given the row's factor, (N, J)."""
         logits, size = self._entries()
         means = (size[:, None, None] + self.levels[:, None] + self.offsets.double()[value.row][:, None, :]).exp()
         each = Gamma(self.shapes[:, None].double(), means).log_prob(value.value[:, None, None])  # (N, K, J)
-        each = torch.logsumexp(logits.log_softmax(-1)[..., None] + each, 1)
-        return torch.logsumexp(self.factor_logits.double().log_softmax(-1) + value.per_row(each), -1)
+        return torch.logsumexp(logits.log_softmax(-1)[..., None] + each, 1)
+
+    def given(self, value: SparseRows, known: Tensor) -> tuple[Amounts, Tensor]:
+        """The law given the ``value`` at places that are ``known`` (B, D), and ln of its density there (B,)."""
+        mine = known[self.places.row, self.places.column]
+        there = self.places.with_values(torch.where(mine, value.at(self.places), 1.0))
+        each = torch.where(mine[:, None], self._given_factors(there), 0.0)
+        logits = self.factor_logits.double().log_softmax(-1) + there.per_row(each)
+        return replace(self, factor_logits=logits), logits.logsumexp(-1)

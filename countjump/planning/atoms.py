@@ -19,8 +19,9 @@ LEAST_ROWS = 3
 NARROW = 1e-6
 """The cell of reals that are written with any number of digits, as a part of their range."""
 
-FREE, DEGREE = 8, 6
-"""Atoms of a column that have a log-odds of their own, and the degree of the polynomial in their ranks that all have."""
+FREE, MOST_FREE, ROWS_FOR_FREE, DEGREE = 8, 64, 200, 6
+"""Atoms of a column that have a log-odds of their own, at least and at most; rows for each of them; and the degree of the polynomial
+in their ranks that all have."""
 
 
 @dataclass(frozen=True)
@@ -144,14 +145,15 @@ def free_levels(values: np.ndarray, largest: int) -> Margin:
     return Margin(np.arange(largest + 1, dtype=float), share, np.zeros((3, 0)))
 
 
-def basis(atoms: np.ndarray, shares: np.ndarray) -> np.ndarray:
+def basis(atoms: np.ndarray, shares: np.ndarray, rows: int) -> np.ndarray:
     """How an atom's log-odds follow from a few numbers (A, J): a polynomial in its rank, and numbers of the likeliest's own.
 
     So columns of many levels are tilted smoothly by what the others say, and a value that sticks out can go its own way.
     """
+    free = int(np.clip(rows // ROWS_FOR_FREE, FREE, MOST_FREE))
     if len(atoms) <= FREE:
         return np.eye(len(atoms))
     rank = np.cumsum(shares) - shares / 2
     polynomials = np.polynomial.legendre.legvander(2 * rank / max(shares.sum(), 1e-300) - 1, DEGREE)
-    own = np.argsort(-shares, kind="stable")[:FREE]
+    own = np.argsort(-shares, kind="stable")[:free]
     return np.hstack([polynomials, np.eye(len(atoms))[:, own]])

@@ -106,7 +106,7 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
             free_levels(column, int(bound)) if bound < FEW_LEVELS else find_margin(column, components, counts=True)
             for column, bound in zip(_some(rows).T, arrays["bounds"], strict=True)
         ]
-        arrays |= _atoms(found)
+        arrays |= _atoms(found, rows.count)
         smooth = np.array([margin.shares.sum() < 1 - 1e-9 for margin in found])
         if smooth.any():
             gammas = fit_gammas(rows, stats, components, counts=True)
@@ -133,7 +133,8 @@ def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
                 cell = None if digits[place] < 0 else 10.0 ** -float(digits[place])
                 found[place] = find_margin(column, decided.components, False, cell)
                 gammas[:, place] = found[place].mixture
-    return options, arrays | _atoms(found) | {"gammas": gammas}
+    options["zero_escape"] = 1 / ((rows.count + 1) * rows.columns)
+    return options, arrays | _atoms(found, rows.count) | {"gammas": gammas}
 
 
 def _some(rows: Rows) -> np.ndarray:
@@ -141,9 +142,9 @@ def _some(rows: Rows) -> np.ndarray:
     return rows.dense(np.arange(0, rows.count, max(-(-rows.count * rows.columns // 10**6), 1)))
 
 
-def _atoms(found: list[Margin]) -> dict[str, np.ndarray]:
+def _atoms(found: list[Margin], rows: int) -> dict[str, np.ndarray]:
     """The atoms of every column, their shares (D, A) and the basis of their log-odds (D, A, J), filled up with zeros."""
-    bases = [basis(margin.atoms, margin.shares) for margin in found]
+    bases = [basis(margin.atoms, margin.shares, rows) for margin in found]
     most = [max((each.shape[axis] for each in bases), default=0) for axis in (0, 1)]
     arrays = {name: np.zeros((len(found), most[0])) for name in ("atoms", "atom_shares")}
     arrays["basis"] = np.zeros((len(found), *most))

@@ -68,7 +68,7 @@ class Plan:
 
 def default_width(columns: int) -> int:
     """Hidden units of the network."""
-    return 256 if columns >= 16 else 128
+    return 256 if columns > 4 else 128
 
 
 @dataclass(frozen=True)

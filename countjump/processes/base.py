@@ -53,7 +53,7 @@ class Process(ABC):
         """One number per row."""
 
     def draw_known(self, rows: int, generator: torch.Generator) -> Tensor | None:
-        """What of rows to train on is known, (rows, knowables); None where nothing can be."""
+        """What is known of some of so many rows to train on, (some, knowables); None where nothing can be."""
         return None
 
     def finish(self, z: Any, before: ChainStep, denoise: Denoise, streams: Streams) -> Any:

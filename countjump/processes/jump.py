@@ -24,7 +24,7 @@ from countjump.states import arrivals
 OBJECTIVES = ("nll", "reweighted", "elbo")
 DECODINGS = ("latent", "mean", "draw")
 
-PARTLY_KNOWN = 1 / 3  # the share of the rows of an update of which some columns are known
+PARTLY_KNOWN = 4  # one in so many rows of an update comes again, with some of its columns known
 AT_ZERO = 4  # one time in so many is 0, for a block that visits it
 
 
@@ -60,12 +60,12 @@ class Jump(Process):
         return Shifted(z, prediction.missing.thin(self.schedule.reveal(s, t)))
 
     def draw_known(self, rows: int, generator: torch.Generator) -> Tensor | None:
-        """In some of the rows a random part of the columns, of every size alike; nothing where there is no second column."""
+        """A random part of the columns, of every size alike; nothing where there is no second column."""
         if self.block.knowables < 2:
             return None
         look: dict[str, Any] = {"dtype": torch.float64, "device": generator.device, "generator": generator}
-        some = torch.rand(rows, 1, **look) < PARTLY_KNOWN
-        return some & (torch.rand(rows, self.block.knowables, **look) < torch.rand(rows, 1, **look))
+        size = -(-rows // PARTLY_KNOWN)
+        return torch.rand(size, self.block.knowables, **look) < torch.rand(size, 1, **look)
 
     def loss(
         self,

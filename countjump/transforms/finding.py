@@ -21,10 +21,13 @@ from countjump.transforms.weights import (
     Weights,
     exact,
     least,
+    mode,
     most_units,
     multiple,
+    nearest,
     plain,
     rows_of,
+    runs,
     term,
     whole,
 )
@@ -42,6 +45,9 @@ _ROUNDS, _STARTS = 12, 3
 _HALF, _NEARLY = 0.5, 0.95
 _FEW_UNITS = 16
 """The smallest count of a column, and the median of all counts, at most."""
+
+_SMALL, _FRACTION = 8, -8.0
+"""Small counts, at most, and ln of how likely a fraction is."""
 
 _LARGEST_LOG = 40.0
 """What ln(1 + x) is, at most."""
@@ -145,6 +151,8 @@ class _Fit:
             best = min(fits, key=_Fit.wrong)
             if best.wrong() < _HALF:
                 break
+        else:
+            return best
         best.refine()
         if not first.all() and best.wrong() < 1 - _NEARLY:
             best = replace(best, row=self.row, column=self.column, log_x=self.log_x)
@@ -184,24 +192,75 @@ class _Fit:
     def _modes(self, group: np.ndarray, part: np.ndarray, other: np.ndarray, votes: int) -> np.ndarray:
         """Of ln x less the other part, by group; what was there already where fewer agree."""
         there = np.isfinite(other)
-        mode, agreeing = _mode(group[there], (self.log_x - other)[there], len(part), STEPS * self.tolerance)
-        return np.where(agreeing >= votes, mode, part)
+        commonest, agreeing = mode(group[there], (self.log_x - other)[there], len(part), STEPS * self.tolerance)
+        return np.where(agreeing >= votes, commonest, part)
 
     def refine(self) -> None:
         """Make whole what is still a fraction, and take common factors out of the columns.
 
         A fraction is the fault of its row or of its column: of the one that has more of them.
         """
-        wrong, before = self.wrong(), 1.0
-        while 0 < wrong < before:
+        wrong = self.wrong()
+        for _ in range(_ROUNDS):
+            if wrong == 0:
+                break
             most = most_units(self.tolerance) if wrong < 1 - _NEARLY else _FEW_UNITS
-            self.weight = self._corrected(self.column, self.row, self.weight, self.unit, _FEW_UNITS)
+            self.weight = self._likeliest(self.column, self.row, self.weight, self.unit)
+            self.unit = self._likeliest(self.row, self.column, self.unit, self.weight)
+            self.weight = self._corrected(self.column, self.row, self.weight, self.unit, most)
             self.unit = self._corrected(self.row, self.column, self.unit, self.weight, most)
+            self._set_alone()
             wrong, before = self.wrong(), wrong
+            if wrong >= max(before, 1 - _NEARLY):
+                break
+        if 0 < wrong < 1 - _NEARLY:  # no side is more at fault
+            self.weight = self._corrected(self.column, self.row, self.weight, self.unit, most, fault=False)
         if self.wrong() == 0:
             if not self.sublinear:
                 self._take_out_common_factors()
+                self._set_alone()
             self._share_weights()
+
+    def _tells(self, other: np.ndarray) -> np.ndarray:
+        """How much an entry tells of its group: nothing if it is the only one of the other, and more if that has more."""
+        return 1 - 1 / np.bincount(other)[other]
+
+    def _set_alone(self) -> None:
+        """The only entry of a column or row is a count of one."""
+        alone = self._tells(self.row) == 0
+        self.unit[self.row[alone]] = (self.log_x - self.weight[self.column])[alone]
+        alone = self._tells(self.column) == 0
+        self.weight[self.column[alone]] = (self.log_x - self.unit[self.row])[alone]
+
+    def _likeliest(self, group: np.ndarray, other: np.ndarray, mine: np.ndarray, theirs: np.ndarray) -> np.ndarray:
+        """Where there are fractions: the part, times a ratio of small counts, by which the counts are likeliest.
+
+        A count of n is taken for as likely as 1/(n (n + 1)), and a fraction for as likely as a large count.
+        """
+        use = (np.bincount(group, ~self.whole(), len(mine)) > 0)[group]
+        group, value, tells = group[use], (self.log_x - theirs[other] - mine[group])[use], self._tells(other)[use]
+        shift, best = np.zeros(len(mine)), np.full(len(mine), -np.inf)
+        for ratio in _ratios(self.sublinear):
+            points = tells * _points(np.exp(value - ratio), self.tolerance, self.sublinear)
+            points = np.bincount(group, points, len(mine))
+            better = points > best + 1e-9
+            shift, best = np.where(better, ratio, shift), np.where(better, points, best)
+        return mine + shift
+
+    def _corrected(
+        self, group: np.ndarray, other: np.ndarray, mine: np.ndarray, theirs: np.ndarray, most: int, fault: bool = True
+    ) -> np.ndarray:
+        """The parts of groups with fractions, by those entries whose other part is right no less often, or by all."""
+        right = self.whole()
+        mine_right = _share(group, right, len(mine), self._tells(other))
+        theirs_right = _share(other, right, len(theirs), self._tells(group))
+        use = (mine_right < 1)[group] & (self._tells(other) > 0)
+        if fault:
+            use &= theirs_right[other] >= mine_right[group]
+        group, value = group[use], np.exp((self.log_x - theirs[other])[use])
+        mine = mine.copy()
+        mine[group] = self._divisor(group, value, len(mine), most)[group]
+        return mine
 
     def _take_out_common_factors(self) -> None:
         """Of columns all of whose counts have a common factor, the smallest counts. A row of one entry fits any weight."""
@@ -219,7 +278,7 @@ class _Fit:
         """
         width, has = STEPS * self.tolerance, np.bincount(self.column, minlength=self.shape[1])
         certain = np.sort(self.weight[has >= _VOTES[0]])
-        run = _runs(certain, width)[: len(certain)]
+        run = runs(certain, width)[: len(certain)]
         times = np.bincount(run)
         shared = (np.bincount(run, certain) / np.maximum(times, 1))[times >= _VOTES[0]]
         left = (has > 0) & ~_among(self.weight, shared, width)
@@ -228,18 +287,6 @@ class _Fit:
             attempt = replace(self, weight=np.where(left & _among(less, shared, width), less, self.weight))
             moved = (attempt.weight < self.weight) & (_share(self.column, attempt.whole(), self.shape[1]) == 1)
             self.weight, left = np.where(moved, less, self.weight), left & ~moved
-
-    def _corrected(
-        self, group: np.ndarray, other: np.ndarray, mine: np.ndarray, theirs: np.ndarray, most: int
-    ) -> np.ndarray:
-        """The parts of groups with fractions, by those entries whose other part is right no less often."""
-        right = self.whole()
-        mine_right, theirs_right = _share(group, right, len(mine)), _share(other, right, len(theirs))
-        use = (mine_right < 1)[group] & (theirs_right[other] >= mine_right[group])
-        group, value = group[use], np.exp((self.log_x - theirs[other])[use])
-        mine = mine.copy()
-        mine[group] = self._divisor(group, value, len(mine), most)[group]
-        return mine
 
 
 def _fits(X: sp.csr_matrix, tolerance: float) -> Iterator[_Fit]:
@@ -352,17 +399,24 @@ def _with_multiples(X: sp.csr_matrix, weights: np.ndarray, tolerance: float) -> 
     return weights
 
 
-def _share(group: np.ndarray, holds: np.ndarray, groups: int) -> np.ndarray:
-    """Of the entries of every group, those for which something holds."""
-    return np.bincount(group, holds, groups) / np.maximum(np.bincount(group, minlength=groups), 1)
+def _ratios(sublinear: bool) -> np.ndarray:
+    """ln g(p)/g(q) for small p and q; 0 is the first."""
+    parts = np.log(term(np.arange(1.0, _SMALL + 1), sublinear))
+    ratios = np.unique((parts[:, None] - parts).round(12))
+    return ratios[np.argsort(np.abs(ratios), kind="stable")]
 
 
-def _runs(value: np.ndarray, width: float, group: np.ndarray | None = None) -> np.ndarray:
-    """Which sorted values belong together, numbered: those that follow one another at no more than a width in a group."""
-    apart = np.diff(value) > width
-    if group is not None:
-        apart |= np.diff(group) > 0
-    return np.concatenate([[0], np.cumsum(apart)])
+def _points(value: np.ndarray, tolerance: float, sublinear: bool) -> np.ndarray:
+    """ln of how likely counts are."""
+    number = nearest(value, sublinear)
+    return np.where(whole(value, tolerance, sublinear), -np.log(number * (number + 1)), _FRACTION)
+
+
+def _share(group: np.ndarray, holds: np.ndarray, groups: int, mass: np.ndarray | None = None) -> np.ndarray:
+    """Of the mass of every group, that for which something holds; 1 where there is none."""
+    mass = np.ones(len(group)) if mass is None else mass
+    total = np.bincount(group, mass, groups)
+    return np.where(total > 0, np.bincount(group, mass * holds, groups) / np.where(total > 0, total, 1), 1.0)
 
 
 def _among(value: np.ndarray, those: np.ndarray, width: float) -> np.ndarray:
@@ -373,19 +427,3 @@ def _among(value: np.ndarray, those: np.ndarray, width: float) -> np.ndarray:
         np.clip(np.searchsorted(those, value), 1, len(those) - 1) if len(those) > 1 else np.zeros(len(value), dtype=int)
     )
     return np.minimum(np.abs(value - those[place]), np.abs(value - those[place - 1])) <= width
-
-
-def _mode(group: np.ndarray, value: np.ndarray, groups: int, width: float) -> tuple[np.ndarray, np.ndarray]:
-    """The commonest value of every group, the smallest of the commonest, and how often it comes; 0 times where there is none."""
-    mode, most = np.zeros(groups), np.zeros(groups, dtype=np.int64)
-    if not len(value):
-        return mode, most
-    order = np.lexsort((value, group))
-    group, value = group[order], value[order]
-    run = _runs(value, width, group)
-    times = np.bincount(run)
-    middle, owner = np.bincount(run, value) / times, group[np.cumsum(times) - times]
-    best = np.lexsort((middle, -times, owner))
-    owners, place = np.unique(owner[best], return_index=True)
-    mode[owners], most[owners] = middle[best[place]], times[best[place]]
-    return mode, most

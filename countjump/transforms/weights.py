@@ -29,7 +29,7 @@ LOG_STEPS = 16
 """Such steps in exp(x) − 1, about: as many as x is large."""
 
 _LARGEST_LOG = 700.0
-_MOST_COUNT, _MOST_NEAR = 2.0**53, 2.0**20
+_MOST_COUNT, _MOST_NEAR = 2.0**53, 2.0**10
 """The largest count, and that of a row that is not of the form."""
 
 _NORMS = {
@@ -94,7 +94,7 @@ class Weights:
                 raise ValueError(f"{name}={getattr(self, name)!r} must be a positive number")
         if self.sublinear and self.norm == "length":
             raise ValueError("sublinear=True goes with norm=None, 'l1' or 'l2': a length is a sum of counts")
-        object.__setattr__(self, "weights", weights)
+        object.__setattr__(self, "weights", weights if weights.size > 1 else weights.reshape(()))
 
     def __str__(self) -> str:
         weight = "a weight" if self.weights.ndim == 0 else "its column's weight"
@@ -169,11 +169,13 @@ class Weights:
         law. One that is not of a declared form has no mass.
         """
         counts, known = self.counts(X)
-        X = plain(X)
+        dtype, X = X.dtype, plain(X)
         row = rows_of(X)
         share = self._shares(X)
         if self.norm is not None:
-            share = share / least(row, share, X.shape[0])[row]
+            some = np.isfinite(share)
+            unit, _ = mode(row[some], np.log(share[some]), X.shape[0], STEPS * exact(dtype))
+            share = share / np.exp(unit)[row]
         number = np.minimum(nearest(share, self.sublinear), _MOST_NEAR)
         near = sp.csr_matrix((number, X.indices, X.indptr), X.shape)
         counts = sp.csr_matrix(
@@ -267,6 +269,30 @@ def multiple(
             break
         group, value = group[unsettled], value[unsettled]
     return np.where(found > 0, found, 1.0)
+
+
+def runs(value: np.ndarray, width: float, group: np.ndarray | None = None) -> np.ndarray:
+    """Which sorted values belong together, numbered: those that follow one another at no more than a width in a group."""
+    apart = np.diff(value) > width
+    if group is not None:
+        apart |= np.diff(group) > 0
+    return np.concatenate([[0], np.cumsum(apart)])
+
+
+def mode(group: np.ndarray, value: np.ndarray, groups: int, width: float) -> tuple[np.ndarray, np.ndarray]:
+    """The commonest value of every group, the smallest of the commonest, and how often it comes; 0 times where there is none."""
+    commonest, most = np.zeros(groups), np.zeros(groups, dtype=np.int64)
+    if not len(value):
+        return commonest, most
+    order = np.lexsort((value, group))
+    group, value = group[order], value[order]
+    run = runs(value, width, group)
+    times = np.bincount(run)
+    middle, owner = np.bincount(run, value) / times, group[np.cumsum(times) - times]
+    best = np.lexsort((middle, -times, owner))
+    owners, place = np.unique(owner[best], return_index=True)
+    commonest[owners], most[owners] = middle[best[place]], times[best[place]]
+    return commonest, most
 
 
 def plain(X: sp.csr_matrix) -> sp.csr_matrix:
