@@ -181,7 +181,7 @@ def test_a_domain_by_name_or_object():
     ],
 )
 def test_how_long_a_fit_is_by_default(rows, columns, sparse, batch, updates):
-    assert (default_batch_size(columns), default_updates(rows, columns, sparse)) == (batch, updates)
+    assert (default_batch_size(rows, columns), default_updates(rows, columns, sparse)) == (batch, updates)
 
 
 # Sampling.
@@ -754,7 +754,7 @@ def test_before_fit_and_bad_calls():
             model.score_samples(counts(), **{name: 2.5})
     with pytest.raises(ValueError, match="X has 2 features, but JumpModel is expecting 3"):
         model.score_samples(counts(columns=2))
-    with pytest.raises(TypeError, match="strings|'b'"):
+    with pytest.raises(TypeError, match="'b'"):
         model.score_samples([[1, 2, "b"]])
     declared = quick(domain="count").fit(counts())
     with pytest.raises(ValueError, match="not a whole number"):
