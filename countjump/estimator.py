@@ -147,7 +147,7 @@ class Estimator(Fitted, ABC):
     def __sklearn_tags__(self) -> Tags:
         from sklearn.utils import InputTags, Tags, TargetTags
 
-        inputs = InputTags(sparse=True, positive_only=True)
+        inputs = InputTags(sparse=True, positive_only=not self._takes_negatives)
         return Tags(estimator_type="density_estimator", target_tags=TargetTags(required=False), input_tags=inputs)
 
     # What a kind of model says of itself.

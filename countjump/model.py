@@ -263,7 +263,8 @@ class JumpModel(Starts):
             if part.coding is None and part.kind not in ("constant", "categories"):
                 some = X[:, part.columns]
                 domains.check_not_negative(some)
-                part.domain.unbounded().check(some)
+                # The shares of a simplex add up to what its constant ones leave.
+                part.domain.unbounded().check(some / part.options.get("remainder", 1.0))
 
     def _possible_rows(self) -> float:
         return math.exp(min(sum(self._log_values(part) for part in self.plan_.parts), 700.0))

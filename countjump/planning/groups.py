@@ -255,7 +255,11 @@ def _column_by_column(
         places = np.flatnonzero(kinds == kind)
         if len(places):
             groups.append(_group(X, kind, places, columns, [found[place] for place in places]))
-    _say_kinds(kinds, found, columns, names, dummies, reasons)
+    plain = len(groups) == 1 and not any(each.is_coded for each in found)
+    if plain and (shown := domains.infer(X))[0] == groups[0].domain:
+        _say(reasons, "domain", f"{shown[0]}: {shown[1]}")
+    else:
+        _say_kinds(kinds, found, columns, names, dummies, reasons)
     return groups
 
 
