@@ -160,6 +160,48 @@ class Bounded(Domain):
             raise ValueError(f"Bounded needs a positive max, finite (or one per column), got {self.max}")
 
 
+@dataclass(frozen=True)
+class Categorical(Domain):
+    """One of some unordered ``levels``, numbers or strings, in every column; None for those that the data holds.
+
+    Inside a model a string is the place of its level.
+
+    >>> Categorical(("red", "green"))
+    Categorical(levels=('red', 'green'))
+    """
+
+    levels: tuple[Any, ...] | None = None
+    name = "categorical"
+    whole = True
+
+    def __post_init__(self) -> None:
+        if self.levels is None:
+            return
+        levels = tuple(each.item() if isinstance(each, np.generic) else each for each in self.levels)
+        if (
+            not levels
+            or len(set(levels)) < len(levels)
+            or not all(isinstance(each, str | int | float) for each in levels)
+        ):
+            raise ValueError(f"Categorical needs different levels, numbers or strings, got {self.levels!r}")
+        object.__setattr__(self, "levels", levels)
+
+    def places(self) -> np.ndarray | None:
+        """The levels as numbers: those of strings are their places."""
+        if self.levels is None:
+            return None
+        strings = any(isinstance(each, str) for each in self.levels)
+        return np.arange(len(self.levels), dtype=float) if strings else np.array(self.levels, dtype=float)
+
+    def check(self, X: Matrix) -> None:
+        known = self.places()
+        if known is not None:
+            bad_value(X, lambda v: ~np.isin(v, known), f"is none of the levels {self.levels}: add it, or drop the row")
+
+    def unbounded(self) -> Domain:
+        return Categorical()
+
+
 def _keep_bound(domain: Count | Bounded) -> np.ndarray:
     """Keep a bound as a float or a tuple of floats, whatever sequence it came as."""
     bound = np.asarray(domain.max)
@@ -169,18 +211,29 @@ def _keep_bound(domain: Count | Bounded) -> np.ndarray:
     return bound
 
 
-DOMAINS: dict[str, type[Domain]] = {kind.name: kind for kind in (NonNegative, Count, Binary, OneHot, Simplex, Bounded)}
+DOMAINS: dict[str, type[Domain]] = {
+    kind.name: kind for kind in (NonNegative, Count, Binary, OneHot, Simplex, Bounded, Categorical)
+}
 
 
 def check_values(X: Matrix) -> None:
-    """What no domain allows: NaN, infinity, negative values and counts above 2^53."""
+    """What no model allows: NaN, infinity, and numbers beyond 2^53."""
     bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first")
     bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first")
-    why = "is negative. Negative values in data have no counts: shift the column, or take another model"
-    bad_value(X, lambda v: v < 0, why)
-    why = "is above 2^53, where float64 no longer holds every count: rescale it"
     # Whole numbers as such: as float64, 2^53 + 1 would be 2^53.
-    bad_value(X, lambda v: v > (MAX_COUNT if v.dtype.kind in "iu" else np.float64(MAX_COUNT)), why)
+    bad_value(X, lambda v: v > _most(v), "is above 2^53, where float64 no longer holds every count: rescale it")
+    if (X.data if sp.issparse(X) else X).dtype.kind != "u":
+        bad_value(X, lambda v: v < -_most(v), "is below -2^53, where float64 no longer holds every count: rescale it")
+
+
+def _most(values: np.ndarray) -> Any:
+    return MAX_COUNT if values.dtype.kind in "iu" else np.float64(MAX_COUNT)
+
+
+def check_not_negative(X: Matrix) -> None:
+    """What no domain allows: negative values have no counts."""
+    why = "is negative. Negative values in data have no counts: shift the column (transform=Offset(...)), or take another model"
+    bad_value(X, lambda v: v < 0, why)
 
 
 def check_at_most(X: Matrix, domain: Domain) -> None:
@@ -244,7 +297,7 @@ def infer(X: Matrix) -> tuple[Domain, str]:
             return OneHot(), "every row holds a single 1"
         return Binary(), "every value is 0 or 1"
     if (values == np.floor(values)).all():
-        return _infer_bound(X)
+        return infer_bound(X)
     if several and (np.abs(total - 1) <= 1e-6).all() and _constant_share(X) < 1 - 1e-6:
         return Simplex(), "every row adds up to 1"
     if values.max() <= 1 and (values > 0.9).sum() >= 0.01 * np.count_nonzero(values):
@@ -258,7 +311,7 @@ def _constant_share(X: Matrix) -> float:
     return float(high[low == high].sum())
 
 
-def _infer_bound(X: Matrix) -> tuple[Count, str]:
+def infer_bound(X: Matrix) -> tuple[Count, str]:
     """Count, with a bound where the data stops as if at a wall."""
     largest = np.asarray(X.max(axis=0).todense() if sp.issparse(X) else X.max(axis=0), dtype=np.float64).ravel()
     top = largest.max()

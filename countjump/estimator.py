@@ -20,17 +20,18 @@ from countjump import domains, persistence
 from countjump._version import __version__
 from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
-from countjump.data import Rows, as_matrix, fingerprint
+from countjump.conditions import Conditions
+from countjump.data import Layout, Rows, as_matrix, fingerprint
 from countjump.data.rows import memory
-from countjump.denoiser import Denoiser
+from countjump.denoiser import Denoiser, Guided
 from countjump.laws import Streams
 from countjump.likelihood import lower_bound
 from countjump.planning import WIDE, one_of
-from countjump.processes.base import Process
+from countjump.processes.base import Denoise, Process
 from countjump.progress import Progress
 from countjump.sampling import sample_rows, seeded
 from countjump.training import Settings, run
-from countjump.transforms import Scaling
+from countjump.transforms import Weights
 
 if TYPE_CHECKING:
     from sklearn.utils import Tags
@@ -41,8 +42,15 @@ TIMES_PER_BATCH = 32
 SPARSE_DECAY = 1.0
 """The decay of the weights of wide sparse models: they have more of them than rows have taught."""
 
-SPARSE_ROWS, STREAMS = 32, 32
-"""Wide sparse rows that share one stream of random numbers, and streams that are drawn together: the more, the fewer operations."""
+SPARSE_ROWS, MOST_STREAMS = 32, 1024
+"""Wide sparse rows that share one stream of random numbers, and streams that are drawn together at most."""
+
+FEW_KINDS = 200
+"""Distinct y times columns up to which a stream with several y is drawn for each of them; else every row has a stream of its own,
+which costs half a millisecond, about."""
+
+Y_ROWS = 1024
+"""Rows whose y is drawn from one stream of random numbers."""
 
 MOST_HELD_OUT = 10_000
 """Rows that are held out at most."""
@@ -56,6 +64,12 @@ SCORE_EVALUATIONS = 2048
 LEAST_REAL = 1e-290
 """Smaller reals are taken for zeros."""
 
+DROPPED = 0.1
+"""The share of the rows whose condition is dropped in training, so that rows without one are learned too."""
+
+MOST_GUIDANCE = 10.0
+"""The largest weight of guidance: up to it, everything is finite."""
+
 MOST_STEPS = 10**6
 """Steps of a chain, at most."""
 
@@ -68,6 +82,9 @@ WHOLE_PARAMETERS = {
 }
 """Parameters that are None or a whole number above zero, and the largest that memory is good for."""
 
+WITHOUT_Y = "the model was fitted without y: fit(X, y) to have one of X given y"
+"""Why there is no condition."""
+
 SCORE_ROWS, SCORE_ENTRIES = 1024, 2**24
 """Draws that are scored together, and entries of their rows times steps, at most, but for a single row."""
 
@@ -79,7 +96,9 @@ class Fitted:
     block_: Any
     process_: Any
     denoiser_: Any
-    scaling_: Scaling | None
+    scaling_: Weights | None
+    layout_: Layout | None
+    conditions_: Conditions | None
     n_features_in_: int
     feature_names_in_: np.ndarray
 
@@ -108,7 +127,7 @@ class Estimator(Fitted, ABC):
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The constructor's parameters by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {field.name: vars(self)[field.name] for field in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
         """Change some of the constructor's parameters; an unknown name is an error."""
@@ -122,7 +141,7 @@ class Estimator(Fitted, ABC):
         return self
 
     def __repr__(self) -> str:
-        changed = ((f.name, getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) is not f.default)
+        changed = ((f.name, vars(self)[f.name]) for f in fields(self) if vars(self)[f.name] is not f.default)
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in changed)})"
 
     def __sklearn_tags__(self) -> Tags:
@@ -157,28 +176,36 @@ class Estimator(Fitted, ABC):
     def _possible_rows(self) -> float:
         """How many different rows the model can make; infinity if they are not finite."""
 
-    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
+    def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """How the data is made out of counts, if it is, and if the counts are to be modelled in its place."""
         return None
 
     # Fitting.
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit the model to the rows of X (ndarray or scipy sparse); ``y`` is ignored. A fit that fails changes nothing."""
+        """Fit the model to the rows of X (ndarray or scipy sparse). A fit that fails changes nothing.
+
+        With ``y``, one label for each row, or one row of covariates (a matrix or a frame), the model is one of X given y.
+        ``docs/labels.md`` says what is taken for a label and what for a number.
+        """
         before = self.__dict__.copy()
         try:
-            self._fit(X)
+            self._fit(X, y)
         except BaseException:
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
-    def _fit(self, X: Any) -> None:
-        matrix = self._read(X)
-        device = self._device()
+    def _fit(self, X: Any, y: Any = None) -> None:
         params = self._checked_params()
-        identity, dtype = fingerprint(matrix, self._identity()), matrix.dtype
+        self.layout_ = self._find_layout(X)
+        matrix = self._read(X)
+        conditions, read = (None, None) if y is None else Conditions.fit(y, matrix.shape[0])
+        device = self._device()
+        validation().validate_data(self, X, skip_check_array=True)
+        of_y = () if conditions is None or read is None else (conditions.identity(read),)
+        identity, dtype = fingerprint(matrix, self._identity(), *of_y), matrix.dtype
         given = without_float16(matrix)
         matrix = without_denormals(given)
         lost = matrix is not given
@@ -191,14 +218,20 @@ class Estimator(Fitted, ABC):
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
-        validation().validate_data(self, X, skip_check_array=True)
-        self._adopt(plan, dtype, kind_of_matrix(X), seed, device, scaling)
+        self._adopt(plan, dtype, kind_of_matrix(X), seed, device, scaling, conditions)
         if self.denoiser_ is not None:
+            condition = self._encode(read)
             with threads_for(self.block_.varying):
-                self._train(Rows(matrix), f"{identity}-{seed}", params)
+                self._train(Rows(matrix), f"{identity}-{seed}", params, condition)
+
+    _takes_negatives = False
+
+    def _find_layout(self, X: Any) -> Layout | None:
+        """How a table becomes a matrix, if it is not one."""
+        return None
 
     def _read(self, X: Any) -> domains.Matrix:
-        matrix = as_matrix(X)
+        matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X)
         if matrix.ndim != 2:
             remedy = "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
             if matrix.ndim > 2:
@@ -213,6 +246,8 @@ class Estimator(Fitted, ABC):
         if matrix.shape[1] == 0:
             raise ValueError(f"X has no columns: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
         domains.check_values(matrix)
+        if not self._takes_negatives:
+            domains.check_not_negative(matrix)
         return matrix
 
     def _device(self) -> torch.device:
@@ -274,45 +309,62 @@ class Estimator(Fitted, ABC):
         return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=described)
 
     def _adopt(
-        self, plan: Any, dtype: np.dtype, sparse: str, seed: int, device: torch.device, scaling: Scaling | None
+        self,
+        plan: Any,
+        dtype: np.dtype,
+        sparse: str,
+        seed: int,
+        device: torch.device,
+        scaling: Weights | None,
+        conditions: Conditions | None = None,
     ) -> None:
         """Take on a plan: every fitted attribute but the network's training."""
         self.plan_, self.dtype_, self.sparse_, self.seed_ = plan, np.dtype(dtype), sparse, seed
-        self.device_, self.scaling_ = device, scaling
+        self.device_, self.scaling_, self.conditions_ = device, scaling, conditions
         self.history_: list[dict[str, float]] = []
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             self.block_, self.process_, denoiser = self._build(plan)
+            if conditions is not None and denoiser is not None:
+                denoiser.take_condition(conditions.levels, conditions.features, plan.width)
         self.block_.to(device)
         self.denoiser_ = None if denoiser is None else denoiser.to(device).eval()
-        columns = self.block_.size
-        dense = 25_600 if columns <= 1 else 2 ** int(np.log2(np.clip(2**21 // columns, 64, 1024)))
-        self.block_rows_ = SPARSE_ROWS if self.block_.sparse else dense
+        self.block_rows_ = SPARSE_ROWS if self.block_.sparse else rows_at_once(self.block_)
+        if conditions is not None and len(conditions.kept) * self.block_.size > FEW_KINDS:
+            self.block_rows_ = 1
 
-    def _train(self, rows: Rows, identity: str, params: dict[str, Any]) -> None:
+    def _train(self, rows: Rows, identity: str, params: dict[str, Any], conditions: torch.Tensor | None) -> None:
         process, denoiser, block, device = self.process_, self.denoiser_, self.block_, self.device_
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
         held_out = min(int(rows.count * params["validation_fraction"]), MOST_HELD_OUT)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = params["batch_size"] or default_batch_size(block.varying)
+        batch_size = params["batch_size"] or default_batch_size(rows.count, block.varying)
         updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
+
+        def given(index: np.ndarray, generator: torch.Generator, learning: bool) -> torch.Tensor | None:
+            if conditions is None:
+                return None
+            dropped = torch.rand(len(index), 1, device=device, generator=generator) < DROPPED * learning
+            return conditions[torch.from_numpy(index).to(device)].masked_fill(dropped, torch.nan)
 
         def believe(index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
             x = process.subsample(block.read(rows.take(index)).to(device), learning, generator)
+            condition = given(index, generator, learning)
             some = process.draw_known(len(x), generator) if learning else None
             if some is not None:  # these come again, with a part of their columns known
                 again = torch.randperm(len(x), device=device, generator=generator)[: len(some)]
+                again = torch.cat([torch.arange(len(x), device=device), again])
                 some = torch.cat([some.new_zeros(len(x), some.shape[1]), some])
-                x = x[torch.cat([torch.arange(len(x), device=device), again])]
+                x, condition = x[again], None if condition is None else condition[again]
             times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
             # Rows arrive in strata: a random start gives every time a fair share of each.
             start = torch.randint(len(times), (1,), device=device, generator=generator)
             t = times[(torch.arange(len(x), device=device) + start) % len(times)]
             z = process.marginal(x, t[:, None]).sample(generator)
             if some is None:
-                return denoiser(z, t), x, z, t[:, None], ()
+                return denoiser(z, t, condition), x, z, t[:, None], ()
             z = block.hold(z, block.shown(x), some)
-            return denoiser(z, t, known=some), x, z, t[:, None], (some,)
+            return denoiser(z, t, condition, known=some), x, z, t[:, None], (some,)
 
         def loss(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> torch.Tensor:
             prediction, x, z, t, known = believe(index, generator, learning)
@@ -327,7 +379,7 @@ class Estimator(Fitted, ABC):
         def believe_only(index: np.ndarray, generator: torch.Generator) -> tuple[Any, ...]:
             return believe(index, generator)[:4]
 
-        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe_only)
+        context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe_only, given)
         stages = block.stages(context, training, kept, updates)
         apart = {parameter for stage in stages for parameter in stage.parameters}
         network = Stage(
@@ -359,34 +411,109 @@ class Estimator(Fitted, ABC):
 
     # Sampling.
 
-    def sample(self, n_samples: int = 1, steps: int = 20, random_state: Any = None) -> Any:
-        """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps) alone."""
+    def sample(
+        self,
+        n_samples: int = 1,
+        steps: int = 20,
+        random_state: Any = None,
+        y: Any = None,
+        guidance: float = 1.0,
+        return_y: bool = False,
+    ) -> Any:
+        """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps, its y, guidance) alone.
+
+        Of a model that was fitted with y, ``y`` is one label (or row of covariates) for all rows, one for each, or None: then they
+        are drawn as they were in training. ``guidance`` = w mixes the network's outputs with y and without it, o_u + w (o_c − o_u):
+        1 is plain conditioning, and more makes rows more typical of their y than the data's are. With ``return_y`` the y of
+        the rows is returned too, (X, y).
+        """
         validation().check_is_fitted(self, "plan_")
         n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
+        denoise = self._denoise(guidance)
         seed = as_seed(random_state)
         if n_samples * 8 * (1 if self.sparse_ else self.block_.columns) > memory():
             raise ValueError(f"n_samples={n_samples} rows are more than there is memory for: draw fewer at a time")
-        streams = -(-n_samples // self.block_rows_)
-        together = STREAMS if self.block_.sparse else 1
-        groups = [range(start, min(start + together, streams)) for start in range(0, streams, together)]
-        pieces = []
+        given = self._given(y, n_samples, seed)
+        if return_y and given is None:
+            raise ValueError(f"return_y=True: {WITHOUT_Y}")
+        # A stream is drawn under one y. If its rows have several, it is drawn once for each: a row does not feel the others' y.
+        stream, place = np.divmod(np.arange(n_samples), self.block_rows_)
+        drawn, which = np.unique(stream)[:, None], stream
+        if given is not None:
+            drawn, which = np.unique(np.column_stack([stream, given]), axis=0, return_inverse=True)
+        order = np.argsort(which.ravel(), kind="stable")
+        wanted = (which.ravel() * self.block_rows_ + place)[order]
+        together = max(min(rows_at_once(self.block_), MOST_STREAMS) // self.block_rows_, 1)
+        groups = [drawn[start : start + together] for start in range(0, len(drawn), together)]
+        pieces, size = [], together * self.block_rows_
         shown = self.progress and len(groups) > 1
         with threads_for(self.block_.varying), Progress("sampling", len(groups), "blocks", shown) as progress:
-            for group in groups:
-                pieces.append(self._finish(self._draw(seed, group, steps)))
+            for number, group in enumerate(groups):
+                rows = self._draw(seed, group[:, 0], steps, denoise, None if given is None else group[:, 1:])
+                mine = wanted[slice(*np.searchsorted(wanted, [number * size, (number + 1) * size]))] - number * size
+                pieces.append(self._finish(rows if len(mine) == rows.shape[0] else rows[mine]))
                 progress.advance()
-        if not pieces:
-            return self._finish(np.zeros((0, self.block_.columns)))
+        pieces = pieces or [self._finish(np.zeros((0, self.block_.columns)))]
         rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
-        return rows[:n_samples]
+        if (order[1:] < order[:-1]).any():
+            rows = rows[np.argsort(order)]
+        rows = self._restore(rows)
+        return (rows, self.conditions_.write(given)) if return_y else rows  # type: ignore[union-attr, arg-type]
 
-    def _draw(self, seed: int, group: range, steps: int) -> np.ndarray | sp.csr_matrix:
-        """The rows of some streams in float64; CSR where they are sampled as sparse rows."""
+    def _restore(self, rows: Any) -> Any:
+        """A table of the kind that went in, where it was one."""
+        return rows if self.layout_ is None else self.layout_.restore(rows)
+
+    def _draw(
+        self, seed: int, group: np.ndarray, steps: int, denoise: Denoise, given: np.ndarray | None
+    ) -> np.ndarray | sp.csr_matrix:
+        """The rows of some streams in float64, each under its row of y; CSR where they are sampled as sparse rows."""
         if self.denoiser_ is None:
             return self.block_.write(self.block_.latent(self.block_.empty(len(group) * self.block_rows_, self.device_)))
-        streams = Streams([seeded(self.device_, seed, stream) for stream in group], self.block_rows_)
-        x = sample_rows(self.process_, self.denoiser_, self.process_.grid(steps), streams, self.device_)
-        return self.block_.write(x)
+        streams = Streams([seeded(self.device_, seed, int(stream)) for stream in group], self.block_rows_)
+        condition = self._encode(None if given is None else given.repeat(self.block_rows_, axis=0))
+        times = self.process_.grid(steps)
+        return self.block_.write(sample_rows(self.process_, denoise, times, streams, self.device_, condition))
+
+    # Conditions.
+
+    def _read_condition(self, y: Any, rows: int) -> torch.Tensor | None:
+        """One condition for all of so many rows, or one for each, as the denoiser takes them (rows, …); None for no y."""
+        return self._encode(self._read_y(y, rows))
+
+    def _read_y(self, y: Any, rows: int) -> np.ndarray | None:
+        """The same as numbers: the places of labels, and numbers themselves."""
+        if y is None:
+            return None
+        if self.conditions_ is None:
+            raise ValueError(f"y was given: {WITHOUT_Y}")
+        return self.conditions_.read(y, rows)
+
+    def _given(self, y: Any, rows: int, seed: int) -> np.ndarray | None:
+        """The same for samples: where there is no y, it is drawn for every row, block by block."""
+        if self.conditions_ is None or y is not None:
+            return self._read_y(y, rows)
+        heights = [
+            torch.rand(Y_ROWS, dtype=torch.float64, generator=seeded("cpu", seed, stream, 1)).numpy()
+            for stream in range(-(-rows // Y_ROWS))
+        ]
+        return self.conditions_.draw(np.concatenate([np.empty(0), *heights])[:rows])
+
+    def _encode(self, given: np.ndarray | None) -> torch.Tensor | None:
+        return None if given is None or self.conditions_ is None else self.conditions_.encode(given).to(self.device_)
+
+    def _denoise(self, guidance: Any) -> Any:
+        """The denoiser, guided where that is asked for."""
+        weight = plain(guidance)
+        if not isinstance(weight, int | float) or isinstance(weight, bool):
+            raise TypeError(f"guidance must be a number, got {guidance!r}")
+        if not 0 <= weight <= MOST_GUIDANCE:
+            raise ValueError(f"guidance must be from 0 (no condition) to {MOST_GUIDANCE:g}, got {weight}")
+        if weight == 1:
+            return self.denoiser_
+        if self.conditions_ is None:
+            raise ValueError(f"guidance={weight}: {WITHOUT_Y}")
+        return Guided(self.denoiser_, float(weight))
 
     def _try(self) -> None:
         """Draw a few rows, so that what does not fit together is noticed."""
@@ -394,7 +521,9 @@ class Estimator(Fitted, ABC):
             x = self.block_.latent(self.block_.empty(8, self.device_))
         else:
             streams = Streams([seeded(self.device_, 0)], 8)
-            x = sample_rows(self.process_, self.denoiser_, self.process_.grid(2), streams, self.device_)
+            given = None if self.conditions_ is None else self.conditions_.draw(np.linspace(0, 1, 8))
+            times, condition = self.process_.grid(2), self._encode(given)
+            x = sample_rows(self.process_, self.denoiser_, times, streams, self.device_, condition)
         self.block_.write(x)
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
@@ -422,13 +551,22 @@ class Estimator(Fitted, ABC):
     # Likelihood.
 
     def score_samples(
-        self, X: Any, steps: int | None = None, draws: int | None = None, random_state: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        steps: int | None = None,
+        draws: int | None = None,
+        random_state: Any = None,
     ) -> np.ndarray:
         """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
 
+        Of a model that was fitted with y it is one on ln p(x given y), with one ``y`` for all rows or one for each; without y it is
+        that of a model of X alone, learned from the rows whose y was dropped in training.
+
         Counts have a probability, also behind weights, reals a density (and a mass at exact zeros). A row's score depends on the
-        row, the seed, ``steps`` and ``draws`` alone; with ``random_state=None`` the model's own seed is used. With ``draws=None``
-        a model that can make S different rows at all takes 2,048/S draws, between 1 and 1,024.
+        row, its y, the seed, ``steps`` and ``draws`` alone; with ``random_state=None`` the model's own seed is used. With
+        ``draws=None`` a model that can make S different rows at all takes 2,048/S draws, between 1 and 1,024. The random numbers
+        are the same whatever y is, so that the scores of a row under several y compare well.
 
         A row that a declared domain forbids scores minus infinity. What "auto" inferred from the rows (a constant column, a bound,
         a wide column that was never seen) has an escape mass of about 1/(rows + 1).
@@ -445,7 +583,9 @@ class Estimator(Fitted, ABC):
             matrix, mass = self.scaling_.admit(sp.csr_matrix(matrix))
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
-        names, first, group = np.unique(row_names(matrix), return_index=True, return_inverse=True)
+        names = row_names(matrix)
+        given = self._read_y(y, matrix.shape[0])
+        _, first, group = np.unique(with_y(names, given), return_index=True, return_inverse=True)
         scores = np.empty(len(first))
         rows, at_once = Rows(matrix), max(SCORE_ROWS // draws, 1)
         entries = matrix.nnz / matrix.shape[0] if sp.issparse(matrix) else matrix.shape[1]
@@ -453,10 +593,19 @@ class Estimator(Fitted, ABC):
         with threads_for(self.block_.varying):
             for start in range(0, len(first), at_once):
                 some = np.arange(start, min(start + at_once, len(first)))
-                scores[some] = self._score(rows.take(first[some]), names[some], steps, draws, seed)
+                condition = self._encode(None if given is None else given[first[some]])
+                scores[some] = self._score(rows.take(first[some]), names[first[some]], steps, draws, seed, condition)
         return scores[group] + mass
 
-    def _score(self, matrix: domains.Matrix, names: np.ndarray, steps: int, draws: int, seed: int) -> np.ndarray:
+    def _score(
+        self,
+        matrix: domains.Matrix,
+        names: np.ndarray,
+        steps: int,
+        draws: int,
+        seed: int,
+        condition: torch.Tensor | None,
+    ) -> np.ndarray:
         """Of some distinct rows, of which each has a name."""
         x, mass = (each.to(self.device_) for each in self.block_.read_to_score(matrix))
         scores = mass.cpu().numpy()
@@ -469,13 +618,16 @@ class Estimator(Fitted, ABC):
             some = pairs[start : start + SCORE_ROWS]
             keys = [stream_key(seed, names[row], draw) for row, draw in some]
             place = np.array([row for row, _ in some])
-            bound = lower_bound(self.process_, self.denoiser_, x[torch.from_numpy(place).to(self.device_)], times, keys)
+            at = torch.from_numpy(place).to(self.device_)
+            own = None if condition is None else condition[at]
+            bound = lower_bound(self.process_, self.denoiser_, x[at], times, keys, own)
             np.add.at(scores, place, bound.cpu().numpy() / draws)
         return scores
 
     def score(self, X: Any, y: Any = None) -> float:
-        """The mean of :meth:`score_samples`."""
-        return float(self.score_samples(X).mean())
+        """The mean of :meth:`score_samples`; a model that was fitted without y has no use for it."""
+        validation().check_is_fitted(self, "plan_")
+        return float(self.score_samples(X, None if self.conditions_ is None else y).mean())
 
     # Saving and loading.
 
@@ -489,11 +641,17 @@ class Estimator(Fitted, ABC):
             arrays |= {f"weights/{name}": tensor.cpu().numpy() for name, tensor in learned.items()}
         if self.scaling_ is not None:
             arrays["scaling"] = self.scaling_.weights
+        condition = None
+        if self.conditions_ is not None:
+            condition, own = self.conditions_.described()
+            arrays |= {f"condition/{name}": array for name, array in own.items()}
         fitted = {
+            "condition": condition,
             "scaling": None if self.scaling_ is None else self.scaling_.described(),
             "plan": described,
             "dtype": self.dtype_.str,
             "sparse": self.sparse_,
+            "layout": None if self.layout_ is None else self.layout_.described(),
             "seed": self.seed_,
             "block_rows": self.block_rows_,
             "history": [{k: persistence.encode(v) for k, v in record.items()} for record in self.history_],
@@ -552,8 +710,13 @@ class Estimator(Fitted, ABC):
         plan = model._recall(fitted["plan"], inner)
         scaling = fitted["scaling"]
         if scaling is not None:
-            scaling = Scaling(arrays["scaling"], **scaling)
-        model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling)
+            scaling = Weights(arrays["scaling"], **scaling)
+        condition = fitted["condition"]
+        if condition is not None:
+            own = {k.removeprefix("condition/"): array for k, array in arrays.items() if k.startswith("condition/")}
+            condition = Conditions.recalled(condition, own)
+        model.layout_ = None if fitted["layout"] is None else Layout.recall(fitted["layout"])
+        model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling, condition)
         if model.denoiser_ is not None:
             learned = {
                 k.removeprefix("weights/"): torch.from_numpy(v) for k, v in arrays.items() if k.startswith("weights/")
@@ -568,6 +731,8 @@ class Estimator(Fitted, ABC):
         if len({tuple(record) for record in model.history_}) > 1 or any("loss" not in r for r in model.history_):
             raise ValueError("its history is not one of training")
         model.n_features_in_ = columns
+        if model.layout_ is not None and len(model.layout_.names) != columns:
+            raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")
         if names:
             if len(names) != columns or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{len(names)} names for {columns} columns")
@@ -616,6 +781,22 @@ def row_names(matrix: domains.Matrix) -> np.ndarray:
     return np.array(names, dtype="V16")
 
 
+def rows_at_once(block: Any) -> int:
+    """Rows that are drawn together: the more, the fewer operations, and the more memory."""
+    if block.sparse:
+        return 1024
+    return 25_600 if block.size <= 1 else 2 ** int(np.log2(np.clip(2**21 // block.size, 64, 1024)))
+
+
+def with_y(names: np.ndarray, given: np.ndarray | None) -> np.ndarray:
+    """The names of rows (n,) together with their rows of y (n, C): equal where both are."""
+    if given is None:
+        return names
+    both = [np.ascontiguousarray(each).view(np.uint8).reshape(len(names), -1) for each in (names, given)]
+    joined = np.ascontiguousarray(np.concatenate(both, 1))
+    return joined.view(f"V{joined.shape[1]}").ravel()
+
+
 def stream_key(seed: int, name: bytes, draw: int) -> int:
     """What names the random numbers of one draw of a row's score."""
     words = int(seed).to_bytes(16, "little") + bytes(name) + int(draw).to_bytes(8, "little")
@@ -656,17 +837,19 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
     return value
 
 
-def default_batch_size(columns: int) -> int:
-    """Rows per update: the more, the narrower they are."""
-    return 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
+def default_batch_size(rows: int, columns: int) -> int:
+    """Rows per update: the more, the narrower they are; of a small table a fifth, about."""
+    most = 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
+    return most if columns == 1 else min(most, max(128, 2 ** int(np.log2(max(rows / 5, 1)))))
 
 
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
-    """The length of training: a tenth of the entries, of wide rows 60 epochs, of sparse ones 110; within bounds."""
+    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within bounds."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
-        return int(np.clip(epochs * rows / default_batch_size(columns), 4000, most))
-    return int(np.clip(rows * columns / 10, 1000, 2000 if columns == 1 else 3000))
+        return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
+    share, most = (10, 2000) if columns == 1 else (5, 3000)
+    return int(np.clip(rows * columns / share, 1000, most))
 
 
 def as_seed(random_state: Any) -> int:

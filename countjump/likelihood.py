@@ -8,36 +8,43 @@ the place of the difference. Chains begin at t = 1, where p and q are one law.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from countjump.denoiser import condition_key
 from countjump.processes.base import Denoise, Process
-from countjump.states import distinct, row_hash
+from countjump.states import distinct
 
 ALIKE = 0.5  # the share of distinct states from which on all are evaluated
 
 
 @torch.no_grad()
-def lower_bound(process: Process, denoise: Denoise, x: Any, times: Tensor, keys: list[int]) -> Tensor:
-    """One Monte Carlo draw of the bound for data rows x, down the given times; its expectation is the bound."""
+def lower_bound(
+    process: Process, denoise: Denoise, x: Any, times: Tensor, keys: list[int], condition: Tensor | None = None
+) -> Tensor:
+    """One Monte Carlo draw of the bound for data rows x, down the given times; its expectation is the bound.
+
+    With a ``condition`` (B, …) it is one on ln p(x given the condition).
+    """
     bound = torch.zeros(len(x), dtype=torch.float64, device=x.device)
     z = None
     for place, z_s in enumerate(process.path(x, times, keys)):
         if z is not None:
             s, t = times[place : place + 1, None], times[place - 1 : place, None]
-            p = _reverse(process, denoise, z, s, t)
+            p = _reverse(process, denoise, z, s, t, condition)
             q = process.posterior(z, x, s, t)
             bound += -q.kl(p) if hasattr(q, "kl") else p.log_prob(z_s) - q.log_prob(z_s)
         z = z_s
-    return bound + process.data_log_prob(z, x, denoise)
+    return bound + process.data_log_prob(z, x, partial(denoise, condition=condition))
 
 
-def _reverse(process: Process, denoise: Denoise, z: Any, s: Tensor, t: Tensor) -> Any:
-    """p(z_s given z_t), equal states evaluated once."""
-    first, group = distinct(row_hash(z)) if process.discrete else (z, z)
+def _reverse(process: Process, denoise: Denoise, z: Any, s: Tensor, t: Tensor, condition: Tensor | None) -> Any:
+    """p(z_s given z_t), equal states under equal conditions evaluated once."""
+    first, group = distinct(condition_key(z, condition)) if process.discrete else (z, z)
     if not process.discrete or len(first) > ALIKE * len(z):
-        return process.reverse(z, denoise(z, t[0]), s, t)
+        return process.reverse(z, denoise(z, t[0], condition), s, t)
     some = z[first]
-    return process.reverse(some, denoise(some, t[0]), s, t)[group]
+    return process.reverse(some, denoise(some, t[0], None if condition is None else condition[first]), s, t)[group]

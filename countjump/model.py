@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -15,6 +15,7 @@ from torch import nn
 from tqdm import tqdm
 
 from countjump import domains, persistence, planning, transforms
+from countjump.data import Layout
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
 from countjump.estimator import WHOLE_PARAMETERS, whole
@@ -25,7 +26,28 @@ from countjump.processes.base import Process
 from countjump.processes.jump import OBJECTIVES
 from countjump.schedules import Schedule
 from countjump.starts import Starts
-from countjump.transforms import Scaling
+from countjump.transforms import Coding, Weights
+
+
+class HiddenParameter:
+    """A parameter that is not an attribute: scikit-learn takes whatever has an attribute ``transform`` for a transformer.
+
+    ``get_params()`` has it.
+    """
+
+    def __init__(self, default: Any) -> None:
+        self.default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self.default
+        raise AttributeError(f"{self.name} is a parameter: get_params()[{self.name!r}]")
+
+    def __set__(self, instance: Any, value: Any) -> None:
+        vars(instance)[self.name] = value
 
 
 @dataclass(eq=False, repr=False)
@@ -34,8 +56,12 @@ class JumpModel(Starts):
 
     Parameters
     ----------
-    domain : "auto", a name ("non-negative", "count", "binary", "one-hot", "simplex", "bounded") or a Domain
-        What the values are; "auto" looks.
+    domain : "auto", a name, a Domain or a mapping from columns to these
+        What the values are. The names are "non-negative", "count", "binary", "one-hot", "simplex", "bounded" and "categorical";
+        "auto" looks at every column (at wide sparse rows as a whole). A mapping's keys are a column's name, its index, a slice or
+        a tuple of these; columns that it leaves out are "auto".
+    transform : "auto", None, an Offset, a Step, a tuple of both, or a mapping from columns to these
+        What is taken off a column before it is a count; "auto" looks, None takes values as they are.
     process : "auto", "poisson" or "binomial"
         How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
     belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts, sparse reals)
@@ -72,7 +98,7 @@ class JumpModel(Starts):
     (3, 2)
     """
 
-    domain: str | Domain = "auto"
+    domain: str | Domain | Mapping[Any, Any] = "auto"
     process: str = "auto"
     belief: str = "auto"
     lam: Any = "auto"
@@ -80,10 +106,11 @@ class JumpModel(Starts):
     objective: str = "auto"
     decode: str = "auto"
     schedule: str | Schedule = "linear-beta"
+    transform: Any = HiddenParameter("auto")
     network: str | Callable[[int, int, int], nn.Module] = "mlp"
 
     @property
-    def domain_(self) -> Domain:
+    def domain_(self) -> Domain | dict[int, Domain]:
         """The domain of the data."""
         return self.plan_.domain
 
@@ -105,30 +132,47 @@ class JumpModel(Starts):
     @property
     def choices_(self) -> dict[str, str]:
         """What "auto" chose, and why."""
-        return self.plan_.reasons | ({} if self.scaling_ is None else {"scaling": str(self.scaling_)})
+        return self.plan_.reasons | ({} if self.conditions_ is None else {"y": str(self.conditions_)})
 
     @classmethod
     def load(cls, path: str | Path, network: Callable[[int, int, int], nn.Module] | None = None) -> Self:
         """Read a model that :meth:`save` wrote; one with a network of one's own needs that ``network`` again."""
         return cls._load(path, {} if network is None else {"network": network})
 
-    def _find_scaling(self, X: domains.Matrix) -> Scaling | None:
+    _takes_negatives = True
+
+    def _find_layout(self, X: Any) -> Layout | None:
+        declared: dict[int, tuple[Any, ...]] = {}
+        if isinstance(self.domain, Mapping):
+            names = planning.Names(X.shape[1], getattr(X, "columns", None)) if hasattr(X, "shape") else None
+            for key, domain in self.domain.items():
+                if isinstance(domain, domains.Categorical) and domain.levels is not None and names is not None:
+                    declared |= dict.fromkeys(names.find(key, "domain"), domain.levels)
+        elif isinstance(self.domain, domains.Categorical) and self.domain.levels is not None and hasattr(X, "shape"):
+            declared = dict.fromkeys(range(X.shape[1]), self.domain.levels)
+        return Layout.of(X, declared)
+
+    def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
+        self._weights_said: dict[str, str] = {}
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
             return None
         values = X.data if sp.issparse(X) else X
         if np.count_nonzero(values) > (1 - SPARSE) * X.shape[0] * X.shape[1] or (values == np.floor(values)).all():
             return None
-        found = transforms.find(sp.csr_matrix(X))
+        found, reason = transforms.find(sp.csr_matrix(X))
         if found is not None and found.counts(sp.csr_matrix(X))[0].max() == 1:
-            return None  # the columns that are there say it all
-        if found is not None and self.progress:
-            tqdm.write(f"countjump: scaling = {found}")
+            found, reason = None, f"none: {reason}, and every count is one"  # the columns that are there say it all
+        self._weights_said = {"scaling": reason}
         return found
 
     def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
-        plan = planning.make_plan(X, params)
+        names = getattr(self, "feature_names_in_", None)
+        layout = self.layout_
+        strings = {} if layout is None else {i: len(levels) for i, levels in layout.levels.items()}
+        plan = planning.make_plan(X, params, names, strings)
+        plan.reasons.update(self._weights_said)
         if self.progress:
             for name, reason in plan.reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")
@@ -141,13 +185,19 @@ class JumpModel(Starts):
         plain = {name: value for name, value in vars(plan).items() if name not in ("lam", "parts")}
         described = {name: value if name == "reasons" else persistence.encode(value) for name, value in plain.items()}
         described["parts"] = [
-            {"kind": part.kind, "options": {k: persistence.encode(v) for k, v in part.options.items()}}
+            {
+                "kind": part.kind,
+                "domain": persistence.encode(part.domain),
+                "options": {k: persistence.encode(v) for k, v in part.options.items()},
+            }
             for part in plan.parts
         ]
         arrays = {"lam": plan.lam}
         for i, part in enumerate(plan.parts):
             arrays[f"{i}/columns"] = part.columns
             arrays |= {f"{i}/array/{name}": array for name, array in part.arrays.items()}
+            if part.coding is not None:
+                arrays |= {f"{i}/coding/{name}": array for name, array in part.coding.described().items()}
         return described, arrays
 
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
@@ -163,15 +213,22 @@ class JumpModel(Starts):
         parts = []
         for i, part in enumerate(described["parts"]):
             own = {k.removeprefix(f"{i}/array/"): v for k, v in arrays.items() if k.startswith(f"{i}/array/")}
+            coding = {k.removeprefix(f"{i}/coding/"): v for k, v in arrays.items() if k.startswith(f"{i}/coding/")}
             options = {k: persistence.decode(v) for k, v in part["options"].items()}
-            parts.append(Part(part["kind"], arrays[f"{i}/columns"], options, own))
-        if not (isinstance(plain["domain"], Domain) and isinstance(plain["schedule"], Schedule)):
-            raise ValueError(f"{plain['domain']!r} is no domain, or {plain['schedule']!r} no schedule")
+            domain = persistence.decode(part["domain"])
+            if not isinstance(domain, Domain):
+                raise ValueError(f"{domain!r} is no domain")
+            columns = arrays[f"{i}/columns"]
+            made = Coding.recall(coding, len(columns)) if coding else None
+            parts.append(Part(part["kind"], columns, domain, options, own, made))
+        if not isinstance(plain["schedule"], Schedule):
+            raise ValueError(f"{plain['schedule']!r} is no schedule")
         for name, value in itertools.chain(plain.items(), *(part.options.items() for part in parts)):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")
         for name in ("process", "belief", "objective"):
-            one_of(name, plain[name], {"process": PROCESSES, "belief": BELIEFS, "objective": OBJECTIVES}[name])
+            known = {"process": (*PROCESSES, "mixed"), "belief": (*BELIEFS, "mixed"), "objective": OBJECTIVES}[name]
+            one_of(name, plain[name], known)
         if not all(isinstance(each, str) for pair in plain["reasons"].items() for each in pair):
             raise ValueError("its reasons are no sentences")
         if plain["t_max"] is not None and not 0 < plain["t_max"] <= 1:
@@ -194,13 +251,22 @@ class JumpModel(Starts):
         why = None if self.process_ is None else self.process_.why_no_likelihood()
         if why is not None:
             raise ValueError(why)
-        self.plan_.domain.unbounded().check(X)
+        for part in self.plan_.parts:
+            if part.coding is None and part.kind not in ("constant", "categories"):
+                some = X[:, part.columns]
+                domains.check_not_negative(some)
+                part.domain.unbounded().check(some)
 
     def _possible_rows(self) -> float:
-        if self.plan_.domain.name == "one-hot":
-            return max(self.block_.varying, 1)
-        if not self.plan_.domain.whole:
-            return math.inf
-        bounds = self.plan_.domain.bounds(self.block_.columns)[self.plan_.parts[-1].columns]
-        log_rows = np.log1p(bounds).sum() if self.block_.varying else 0.0
-        return math.exp(min(log_rows, 700.0))
+        return math.exp(min(sum(self._log_values(part) for part in self.plan_.parts), 700.0))
+
+    @staticmethod
+    def _log_values(part: Part) -> float:
+        """ln of how many different values a part of a row can have."""
+        if part.kind == "constant":
+            return 0.0
+        if part.kind == "categories":
+            return float(np.log(part.arrays["sizes"]).sum())
+        if part.domain.name == "one-hot":
+            return math.log(len(part.columns))
+        return float(np.log1p(part.domain.bounds(len(part.columns))).sum()) if part.domain.whole else math.inf

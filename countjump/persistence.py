@@ -27,9 +27,10 @@ from countjump._version import __version__
 from countjump.atomic import check_writable, locked, plain_path, write_atomically
 from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
+from countjump.transforms import Offset, Step
 
 FORMAT = "countjump-model"
-VERSION = 6
+VERSION = 7
 FILE = "model.json"
 PATIENCE = 30.0
 """Seconds that a save, or a load beside one, waits for its turn."""
@@ -38,7 +39,7 @@ MOST_BYTES = 2**28
 
 OBJECTS: dict[str, Any] = {
     **{kind.__name__: kind for kind in DOMAINS.values()},
-    **{"LinearBeta": LinearBeta, "Cosine": Cosine, "Geometric": Geometric},
+    **{"LinearBeta": LinearBeta, "Cosine": Cosine, "Geometric": Geometric, "Offset": Offset, "Step": Step},
 }
 
 
@@ -66,6 +67,10 @@ def encode(value: Any) -> Any:
         return str(value)
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
+    if isinstance(value, slice):
+        return {"type": "slice", "of": [value.start, value.stop, value.step]}
+    if isinstance(value, Mapping):
+        return {"type": "mapping", "items": [[encode(key), encode(item)] for key, item in value.items()]}
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if value is None or isinstance(value, str | int | float | bool):
@@ -77,6 +82,10 @@ def decode(value: Any) -> Any:
     """Back from :func:`encode`."""
     if isinstance(value, dict) and value.get("type") in OBJECTS:
         return OBJECTS[value["type"]](**{k: decode(v) for k, v in value.items() if k != "type"})
+    if isinstance(value, dict) and value.get("type") == "slice":
+        return slice(*value["of"])
+    if isinstance(value, dict) and value.get("type") == "mapping":
+        return {decode(key): decode(item) for key, item in value["items"]}
     if isinstance(value, dict):
         raise ModelFileError(
             f"an object of the unknown type {value.get('type')!r}: register its class in countjump.persistence.OBJECTS"

@@ -15,7 +15,7 @@ SMALLEST = 1e-150  # a mean of a Gamma, of which the square is still a number
 _STEEPEST = 2.0  # the largest change of a column's logarithm along a direction
 
 
-def gamma_mixture(value: np.ndarray, components: int, counts: bool = False) -> np.ndarray:
+def gamma_mixture(value: np.ndarray, components: int, counts: bool = False, rounds: int = ROUNDS) -> np.ndarray:
     """Weights, shapes and means (3, K) of a mixture of Gammas fitted to positive numbers, or to the rates behind ``counts``.
 
     Numbers are binned by their logarithm, so that tails keep their resolution, and a component starts in every stretch of it, so
@@ -32,7 +32,7 @@ def gamma_mixture(value: np.ndarray, components: int, counts: bool = False) -> n
     low, high = np.log(max(np.quantile(value, 0.02), 0.5 if counts else 0)), np.log(value.max())
     weights, shapes = np.full(components, 1 / components), np.ones(components)
     means = np.exp(low + (high - low) * (np.arange(components) + 0.5) / components)
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         rate = shapes / means
         if counts:
             log_p = gammaln(x[:, None] + shapes) - gammaln(shapes) + shapes * np.log(rate)

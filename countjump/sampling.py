@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from countjump.blocks.base import Step
+from countjump.blocks.base import ChainStep
 from countjump.denoiser import condition_key, time_key
 from countjump.laws import Indexed, Streams
 from countjump.laws.base import draw_category
 from countjump.processes.base import Denoise, Process
-from countjump.states import distinct
+from countjump.states import distinct, mixed
 
 ALIKE = 0.9  # the share of distinct states from which on all are evaluated
 
@@ -40,7 +40,7 @@ def chain(
     times: Tensor,
     streams: Streams,
     condition: Tensor | None = None,
-) -> Iterator[Step]:
+) -> Iterator[ChainStep]:
     """The steps of a chain from the state z at the first of the ``times`` down to the last: (steps + 1,), or (steps + 1, B) where
     every row has times of its own.
 
@@ -52,16 +52,16 @@ def chain(
         states, some, group, here, there = z, condition, None, t, s
         if process.discrete and len(z):
             key = condition_key(z, condition)
-            first, alike = distinct(key + time_key(t) if len(t) > 1 else key)
+            first, alike = distinct(mixed(key, time_key(t)) if len(t) > 1 else key)
             if len(first) <= ALIKE * len(z):
                 states, some, group = z[first], None if condition is None else condition[first], alike
                 here, there = (each[first] if len(each) > 1 else each for each in (t, s))
         prediction = denoise(states, here, some)
-        step = Step(z, prediction, t, group)
+        step = ChainStep(z, prediction, t, group)
         yield step
         law = process.reverse(states, prediction, there[:, None], here[:, None])
         z = (law if group is None else Indexed(law, group)).draw(streams)
-    yield Step(z, step, times[-1])
+    yield ChainStep(z, step, times[-1])
 
 
 @torch.no_grad()
@@ -97,7 +97,7 @@ def complete_rows(
     whole = process.block.shown(x)
     z = process.block.hold(process.prior(len(known), streams, known.device), whole, known)
     for t, s in itertools.pairwise(times.to(known.device)[:, None]):
-        step = Step(z, denoise(z, t, condition, known), t)
+        step = ChainStep(z, denoise(z, t, condition, known), t)
         z = process.reverse(z, step.prediction, s[None], t[None]).draw(streams)
         z = process.block.hold(z, whole, known)
     return process.finish(z, step, partial(denoise, condition=condition, known=known), streams)

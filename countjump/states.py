@@ -49,7 +49,10 @@ class Joint:
 
     def row_hash(self) -> Tensor:
         """See :func:`row_hash`."""
-        return sum(int(k) * row_hash(part) for k, part in zip(odd_numbers(len(self.parts)), self.parts, strict=True))  # type: ignore[return-value]
+        key = torch.zeros(len(self), dtype=torch.int64, device=self.device)
+        for part in self.parts:
+            key = mixed(key, row_hash(part))
+        return key
 
     def arrivals(self, shares: np.ndarray, generators: Sequence[np.random.Generator]) -> Iterator[Joint]:
         """See :func:`arrivals`."""
@@ -82,6 +85,14 @@ def row_hash(z: Any) -> Tensor:
         return z.row_hash()
     flat = z.flatten(1).long()
     return flat[:, 0] if flat.shape[1] == 1 else (flat * odd_numbers(flat.shape[1]).to(z.device)).sum(1)
+
+
+def mixed(key: Tensor, more: Tensor) -> Tensor:
+    """One 64-bit number for two: a sum of products would be the same for parts that change places (MurmurHash3's finaliser)."""
+    key = key * 0x9E3779B97F4A7C1 + more
+    for factor in (0x7F51AFD7ED558CCD, 0x44CEB9FE1A85EC53):
+        key = (key ^ ((key >> 33) & 0x7FFFFFFF)) * factor
+    return key ^ ((key >> 33) & 0x7FFFFFFF)
 
 
 def distinct(key: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,9 +11,10 @@ import torch
 
 from countjump import Bounded, Count, JumpModel, NonNegative
 from countjump.blocks import Block, Blocks
-from countjump.domains import Domain
+from countjump.domains import Categorical, Domain
 from countjump.planning import make_plan
 from countjump.planning.plan import build_block
+from countjump.transforms import Coding
 
 ROWS = 60
 
@@ -24,8 +25,8 @@ class Example:
 
     block: Block
     rows: Any
-    domain: Domain | None
-    """What all its columns are in, where it is one thing."""
+    domains: list[tuple[Domain, np.ndarray, Coding | None]]
+    """What its columns are in, and how they become that."""
 
     @property
     def x(self) -> Any:
@@ -53,6 +54,39 @@ def labels() -> np.ndarray:
     return np.eye(3)[np.random.default_rng(3).choice(3, ROWS, p=[0.5, 0.3, 0.2])]
 
 
+def lumps() -> np.ndarray:
+    """Counts of which every third is 40, and counts that are nothing else."""
+    g = np.random.default_rng(6)
+    return np.stack([np.where(np.arange(ROWS) % 3, g.poisson(12.0, ROWS), 40), g.poisson(3.0, ROWS)], 1)
+
+
+def real_lumps() -> np.ndarray:
+    """Reals of which many are 2.5, and some 0; and reals that are nothing else."""
+    g = np.random.default_rng(7)
+    lumpy = np.where(g.random(ROWS) < 0.4, 2.5, g.gamma(2.0, 3.0, ROWS)) * (g.random(ROWS) < 0.8)
+    return np.stack([lumpy, g.gamma(2.0, 1.5, ROWS)], 1)
+
+
+def levels() -> np.ndarray:
+    """One of three numbers, and one of two."""
+    g = np.random.default_rng(8)
+    return np.stack([g.choice([4.0, 7.0, 30.0], ROWS, p=[0.5, 0.3, 0.2]), g.choice([1.0, 2.0], ROWS)], 1)
+
+
+def years() -> np.ndarray:
+    """Years, temperatures below zero in steps of a half, and reals of both signs."""
+    g = np.random.default_rng(9)
+    return np.stack([g.integers(1990, 2024, ROWS), g.integers(-9, 40, ROWS) / 2, g.normal(0.0, 3.0, ROWS)], 1)
+
+
+def mixed() -> np.ndarray:
+    """Counts, a flag, a constant, reals, three dummies apart from each other, years and reals from 0 to 1."""
+    g = np.random.default_rng(10)
+    flag, never, share = (g.random(ROWS) < 0.3), np.full(ROWS, 1.5), g.random(ROWS)
+    one, two, three = labels().T
+    return np.column_stack([one, counts()[:, 0], flag, never, two, reals()[:, 0], years(), three, share])
+
+
 def sparse_counts(columns: int = 12) -> sp.csr_matrix:
     g = np.random.default_rng(4)
     rate = g.gamma(0.3, 1.0, (ROWS, columns)) * np.linspace(2.0, 0.2, columns)
@@ -66,10 +100,18 @@ def sparse_reals(columns: int = 12) -> sp.csr_matrix:
     )
 
 
+def zero_atom(shares: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The atoms of columns of reals that are zero with these shares (D,), and their basis."""
+    return torch.zeros(len(shares), 1).double(), shares[:, None].double(), torch.ones(len(shares), 1, 1).double()
+
+
 def planned(rows: Any, **options: Any) -> Example:
     plan = make_plan(rows, JumpModel(width=8, **options).get_params())
     torch.manual_seed(0)
-    return Example(build_block(plan.parts), rows, plan.domain)
+    found = [(part.domain, part.columns, part.coding) for part in plan.parts]
+    if isinstance(plan.domain, Domain) and not any(part.coding for part in plan.parts):
+        found = [(plan.domain, np.arange(rows.shape[1]), None)]
+    return Example(build_block(plan.parts), rows, found)
 
 
 def side_by_side(*parts: Example) -> Example:
@@ -79,7 +121,12 @@ def side_by_side(*parts: Example) -> Example:
     rows = [sp.csr_matrix(part.rows) for part in parts[::-1]]
     joined = sp.hstack(rows, format="csr")
     block = Blocks([part.block for part in parts], places)
-    return Example(block, joined if block.sparse else joined.toarray(), None)
+    domains = [
+        (domain, place.numpy()[columns], coding)
+        for part, place in zip(parts, places, strict=True)
+        for domain, columns, coding in part.domains
+    ]
+    return Example(block, joined if block.sparse else joined.toarray(), domains)
 
 
 @cache
@@ -108,6 +155,12 @@ def examples() -> dict[str, Example]:
         "constant": planned(np.hstack([never, halves])),
         "constant, sparse": planned(sp.csr_matrix(np.hstack([never, 0 * never]))),
         "joint, with constants": planned(np.hstack([never, counts()])),
+        "categories": planned(levels(), domain="categorical"),
+        "categories, declared": planned(levels()[:, :1], domain=Categorical((4, 7, 12, 30))),
+        "counts with atoms": planned(lumps(), domain="count"),
+        "reals with atoms": planned(real_lumps(), domain="non-negative"),
+        "coded": planned(years()),
+        "mixed": planned(mixed()),
     }
     dense = [found[name] for name in ("reals", "one-hot", "constant", "counts, all bounded")]
     wide = [found[name] for name in ("sparse counts", "constant, sparse", "sparse reals", "reals")]

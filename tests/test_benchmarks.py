@@ -1,14 +1,18 @@
 """The benchmarks run and say what they are to say; how long anything takes is not tested."""
 
+import gzip
 import importlib
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
+from scipy.stats import spearmanr
 
 ROOT = Path(__file__).parents[1]
 SMALL = ["--rows", "200", "--updates", "2", "--timed-updates", "2", "--repeats", "1", "--threads", "1"]
@@ -131,6 +135,166 @@ def test_the_wide_straightforward_trainer_finds_the_mean(straightforward):
     for _ in range(200):
         model.update()
     assert abs(model.sample(300, block=200) - X[:1].toarray()).mean() < 0.3
+
+
+def test_labels_are_measured_once_and_drawn(tmp_path):
+    words = [sys.executable, "benchmarks/labels.py", "--only", "digits", "--splits", "1", "--updates", "5"]
+    for _ in range(2):
+        done = subprocess.run([*words, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+    assert "| digits, pixels as counts | 718 | 1 |" in done.stdout
+    (record,) = json.loads((tmp_path / "results.json").read_text())
+    assert str(record["generated"]) not in done.stdout, "a second run reads what the first one wrote"
+    assert 0 < record["generated"] <= 1
+    assert (tmp_path / "digits.png").stat().st_size > 1000
+    assert (tmp_path / "table.md").read_text() in done.stdout
+
+
+# Ordinary tables.
+
+
+@pytest.fixture
+def tables(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    threads = torch.get_num_threads()
+    yield importlib.import_module("benchmarks.tables")
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def rivals(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.rivals")
+
+
+def test_tables_are_run_once_and_written_from_their_records(tables, tmp_path, capsys, monkeypatch):
+    small = ["--only", "rings,one-hot", "--splits", "2", "--steps", "2,3", "--rows", "80", "--updates", "2"]
+    assert tables.main([*small, "--out", str(tmp_path)]) == 0
+    records = json.loads((tmp_path / "results.json").read_text())
+    ways = {(r["dataset"], r["method"], r["run"], r["steps"]) for r in records}
+    steps = {"floor": [0], "columns": [0], "copula": [0], "cart": [0], "countjump": [2, 3]}
+    assert len(ways) == len(records)
+    assert ways == {(s, m, run, k) for s in ("rings", "one-hot") for m in steps for run in (0, 1) for k in steps[m]}
+    assert all(("broken" in r) == (r["dataset"] == "one-hot") for r in records)
+    assert all(("seconds_fit" in r) == (r["method"] != "floor") for r in records)
+    broken = {r["method"]: r["broken"] for r in records if "broken" in r}
+    assert broken["floor"] == 0
+    assert broken["columns"] > 0.5
+
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert set(written) == {"results.json", "table.md", "rings.png", "one-hot.png"}
+    page = written["table.md"].decode()
+    assert "`python benchmarks/tables.py --data DIR --splits 2 --steps 2,3 --rows 80 --updates 2`" in page
+    assert "| set | floor | columns | Gaussian copula | CART | countjump, 2 steps | countjump, 3 steps |" in page
+    assert page.count("\n| one-hot |") == 8, "one line in each table"
+    capsys.readouterr()
+
+    monkeypatch.setattr(tables, "run", lambda *_: pytest.fail("nothing is missing"))
+    assert tables.main([*small, "--out", str(tmp_path)]) == 0
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == written
+    with pytest.raises(ValueError, match="asked_updates = 2, and this run has 3"):
+        tables.main([*small, "--updates", "3", "--out", str(tmp_path)])
+
+
+def test_what_is_asked_for_again_is_run_again(tables, tmp_path):
+    small = ["--only", "moons", "--splits", "1", "--rows", "60", "--methods", "cart", "--out", str(tmp_path)]
+    tables.main(small)
+    path = tmp_path / "results.json"
+    records = json.loads(path.read_text())
+    path.write_text(json.dumps([record | {"auc": 0.123} for record in records]))
+    tables.main([*small, "--again"])
+    assert {r["method"]: r["auc"] == 0.123 for r in json.loads(path.read_text())} == {"floor": True, "cart": False}
+
+
+def test_tables_without_their_files_and_unknown_names(tables, tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("COUNTJUMP_DATA", raising=False)
+    for words, message in (
+        (["--only", "adult", "--data", str(tmp_path)], "adult is read from"),
+        (["--only", "iris"], "set 'iris' is unknown"),
+        (["--methods", "gan"], "method 'gan' is unknown"),
+    ):
+        with pytest.raises(SystemExit):
+            tables.main([*words, "--out", str(tmp_path)])
+        assert message in capsys.readouterr().err
+
+
+def test_files_are_read_with_empty_cells_codes_and_booleans_as_levels(tables, tmp_path):
+    (tmp_path / "tables").mkdir()
+    text = "age,job,Browser,Weekend\n31,,2,True\n40,clerk,1,False\n"
+    with gzip.open(tmp_path / "tables" / "shoppers.csv.gz", "wt") as file:
+        file.write(text)
+    frame = tables.SETS["shoppers"].read(tmp_path)
+    assert frame["job"].tolist() == ["", "clerk"]
+    assert frame["Browser"].tolist() == ["2", "1"]
+    assert frame["Weekend"].tolist() == ["True", "False"]
+    assert frame["age"].tolist() == [31, 40]
+
+
+def test_the_made_tables_are_what_they_say(tables):
+    made = {name: about.read(None) for name, about in tables.SETS.items() if about.make}
+    assert {name: frame.shape for name, frame in made.items()} == {
+        "digits": (1797, 64),
+        "breast-cancer": (569, 31),
+        "diabetes": (442, 11),
+        "negative-binomials": (5000, 20),
+        "lognormals": (5000, 10),
+        "rings": (5000, 2),
+        "moons": (5000, 2),
+        "one-hot": (5000, 30),
+        "mixed": (20000, 6),
+        "years": (5000, 4),
+    }
+    rho = spearmanr(made["negative-binomials"]).statistic[np.triu_indices(20, 1)]
+    assert (
+        np.abs(np.abs(rho) - 0.77).max() < 0.06
+    )  # a normal correlation of 0.8 is a rank correlation of 0.786; ties take some
+    assert 0.2 < (made["lognormals"] == 0).to_numpy().mean() < 0.6
+    for group in tables.SETS["one-hot"].groups:
+        assert (made["one-hot"][list(group)].sum(axis=1) == 1).all()
+    assert (made["mixed"]["exposure"] == 1).mean() == pytest.approx(0.78, abs=0.01)
+    assert (made["mixed"]["purchases"] <= made["mixed"]["visits"]).all()
+    assert made["years"]["year"].agg(["min", "max"]).tolist() == [1990, 2023]
+    again = tables.SETS["mixed"].read(None)
+    pd.testing.assert_frame_equal(made["mixed"], again)
+
+
+def table(rows: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows)
+    town = np.where(x > 0, "north", "south")
+    return pd.DataFrame({"x": x, "count": rng.poisson(np.exp(x)), "town": town, "same": np.where(x > 0, "yes", "no")})
+
+
+@pytest.mark.parametrize("name", ["columns", "copula", "cart"])
+def test_rivals_draw_values_of_the_table_as_often_as_they_are_there(rivals, name):
+    frame = table(2000, 0)
+    made = rivals.RIVALS[name](0).fit(frame).sample(3000)
+    assert list(made) == list(frame)
+    assert (made.dtypes == frame.dtypes).all()
+    assert len(made) == 3000
+    for column in frame:
+        assert set(made[column]) <= set(frame[column])
+    assert made["town"].eq("north").mean() == pytest.approx(frame["town"].eq("north").mean(), abs=0.06)
+    assert made["count"].mean() == pytest.approx(frame["count"].mean(), rel=0.15)
+    again = rivals.RIVALS[name](0).fit(frame).sample(3000)
+    pd.testing.assert_frame_equal(made, again)
+
+
+def test_rivals_keep_what_they_can_keep(rivals):
+    """Nothing; the correlation of normal scores; what a tree can tell."""
+    frame = table(2000, 0)
+    made = {name: rival(0).fit(frame).sample(2000) for name, rival in rivals.RIVALS.items()}
+    agree = {name: ((rows["town"] == "north") == (rows["same"] == "yes")).mean() for name, rows in made.items()}
+    assert agree["columns"] == pytest.approx(0.5, abs=0.05)
+    assert 0.6 < agree["copula"] < 0.95
+    assert agree["cart"] == 1
+    rank = {name: rows["x"].corr(rows["count"], method="spearman") for name, rows in (made | {"real": frame}).items()}
+    assert rank["columns"] == pytest.approx(0, abs=0.06)
+    assert rank["cart"] == pytest.approx(rank["real"], abs=0.06)
+    rng = np.random.default_rng(0)
+    normal = pd.DataFrame(rng.multivariate_normal([0, 0], [[1, -0.7], [-0.7, 1]], 4000), columns=["a", "b"])
+    copula = rivals.Copula(0).fit(normal).sample(4000)
+    assert copula.corr().loc["a", "b"] == pytest.approx(-0.7, abs=0.03)
 
 
 def test_completed_tables_are_recorded_once_and_tabulated(tmp_path: Path):

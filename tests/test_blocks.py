@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
-from block_examples import examples, planned
+from block_examples import examples, planned, zero_atom
 from goodness import LEVEL, flat, generator, same
 from torch import Tensor
 
 from countjump import Bounded, Count
 from countjump.blocks import BLOCKS, Belief, Block, Blocks, Constant, Counts, Reals, Units
-from countjump.blocks.base import Step
+from countjump.blocks.base import ChainStep
 from countjump.blocks.columns import Gammas
 from countjump.blocks.sparse_counts import _powers
 from countjump.domains import NonNegative, Simplex
@@ -246,18 +246,16 @@ def test_decoded_rows_are_in_their_domain(name):
     t, alpha = torch.full((1,), 0.4).double(), schedule.alpha(torch.full((1,), 0.4).double())[:, None]
     with torch.no_grad():
         z = seen(block, example.x[torch.arange(rows) % 60], float(alpha))
-        before = Step(z, block.belief(answer(block, rows, 3.0), z, alpha.expand(rows, 1)), t)
+        before = ChainStep(z, block.belief(answer(block, rows, 3.0), z, alpha.expand(rows, 1)), t)
         z = z + before.prediction.missing.draw(streams)
         belief = block.belief(answer(block, rows, 3.0), z, at(1.0, rows))
         written = block.write(block.decode(z, belief, before, alpha, streams))
     assert written.shape == (rows, block.columns)
     assert np.isfinite(dense(written)).all()
-    if example.domain is None:
-        for part, place in zip(block.parts, block.places, strict=True):
-            own = next(each for each in examples().values() if each.block is part)
-            own.domain.check(dense(written)[:, place])
-    else:
-        example.domain.check(written)
+    for domain, places, coding in example.domains:
+        own = dense(written)[:, places]
+        domain.check(own if coding is None else coding.code(own))
+        np.testing.assert_array_equal(own, own if coding is None else coding.decode(coding.code(own)))
     varies = dense(example.rows).std(0) > 0
     if isinstance(block, Constant | Blocks):
         constants = dense(example.rows)[:1, ~varies]
@@ -363,7 +361,7 @@ def gammas(components: int, size: int = D) -> Tensor:
 
 
 def reals_block(zeros: Tensor, components: int) -> Reals:
-    return Reals(NonNegative(), columns(4.0), columns(1.5), columns(2.0), zeros, gammas(components))
+    return Reals(NonNegative(), columns(4.0), columns(1.5), columns(2.0), gammas(components), *zero_atom(zeros))
 
 
 def counts_block() -> Counts:

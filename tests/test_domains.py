@@ -10,11 +10,13 @@ from countjump.domains import (
     DOMAINS,
     Binary,
     Bounded,
+    Categorical,
     Count,
     Domain,
     NonNegative,
     OneHot,
     Simplex,
+    check_not_negative,
     check_values,
     infer,
 )
@@ -48,7 +50,7 @@ def test_projection_leaves_its_argument_and_dtype_alone(domain: Domain, y: np.nd
 
 
 def test_every_domain_has_a_name():
-    assert set(DOMAINS) == {"non-negative", "count", "binary", "one-hot", "simplex", "bounded"}
+    assert set(DOMAINS) == {"non-negative", "count", "binary", "one-hot", "simplex", "bounded", "categorical"}
 
 
 def test_selected_columns_keep_their_bounds():
@@ -92,8 +94,10 @@ def with_value(value: float) -> np.ndarray:
 WRONG = [
     (None, np.nan, r"X\[2, 1\] = nan is NaN"),
     (None, np.inf, r"X\[2, 1\] = inf is infinity"),
-    (None, -2.0, r"X\[2, 1\] = -2 is negative"),
     (None, 2.0**54, r"X\[2, 1\] = 1.80144e\+16 is above 2\^53"),
+    (None, -(2.0**54), r"X\[2, 1\] = -1.80144e\+16 is below -2\^53"),
+    ("counts", -2.0, r"X\[2, 1\] = -2 is negative"),
+    (Categorical((0, 1)), 7.0, r"X\[2, 1\] = 7 is none of the levels \(0, 1\)"),
     (Count(), 2.5, r"X\[2, 1\] = 2.5 is not a whole number"),
     (Count(max=5), 6.0, r"X\[2, 1\] = 6 is above the bound 5 of Count"),
     (Count(max=(9, 5, 9)), 6.0, r"X\[2, 1\] = 6 is above the bound 5 of Count"),
@@ -107,9 +111,10 @@ WRONG = [
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize(("domain", "value", "message"), WRONG)
-def test_errors_name_row_column_and_value(domain: Domain | None, value: float, message: str, sparse: bool):
+def test_errors_name_row_column_and_value(domain: Domain | str | None, value: float, message: str, sparse: bool):
     X = with_value(value)
-    check = check_values if domain is None else domain.check
+    checks = {None: check_values, "counts": check_not_negative}
+    check = domain.check if isinstance(domain, Domain) else checks[domain]
     with pytest.raises(ValueError, match=message):
         check(sp.csr_matrix(X) if sparse else X)
 

@@ -150,6 +150,10 @@ COUNTS: dict[str, tuple[Family | Law, object]] = {
     "Binomial": (Binomial(d(9, 4), d(0.3, 1.0)), grid(10)),
     "NegativeBinomial": (NegativeBinomial(d(1.5, 0.1), d(2.0, 0.5)), grid(200)),
     "Mixture": (mixture(), grid(60)),
+    "Mixture with atoms": (
+        Mixture(d([0.3, 0.5, -0.4], [0.0, -torch.inf, 0.7]), (Known(d([2, 7], [0, 5])), NegativeBinomial(d([2], [0.7]), d([3], [1])))),
+        grid(120),
+    ),
     "Multinomial": (Multinomial(d([0.0, 1.0, -1.0], [0.0, -torch.inf, 0.0])), torch.eye(3, dtype=torch.float64)),
     "TotalTimesComposition of units": (
         TotalTimesComposition(Poisson(d(3.0, 1.0)), Multinomial(d([0.0, 1.0], [2.0, 0.0]))), grid(24, 24),
@@ -196,6 +200,10 @@ REALS: dict[str, tuple[Family | Law, list[float], float]] = {
     "Mixture with an atom": (
         Mixture(d([[0.5, 0.0, 1.0]], [[-1.0, 0.0, 0.0]]), (zero(2, 1, 1), Gamma(d([[2, 30]], [[5, 1]]), d([[1, 4]], [[2, 2]])))),
         [0.0], 60.0,
+    ),
+    "Mixture with atoms where there is a density": (
+        Mixture(d([[0.5, 0.0, 1.0]], [[-1.0, 0.0, 0.0]]), (Known(d([[0, 2.5]], [[0, 2.5]])), Gamma(d([[3]], [[5]]), d([[3]], [[2]])))),
+        [0.0, 2.5], 60.0,
     ),
     "Product": (Product(Gamma(d([2.5], [1.2]), d([1.5], [3.0]))), [], 60.0),
     "Product with one scale for all rows": (Product(Normal(d([3.0], [4.0]), d([0.4]))), [], 60.0),

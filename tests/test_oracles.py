@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 import torch
+from block_examples import zero_atom
 from goodness import LEVEL, flat, generator, grid, pearson, same
 from torch import Tensor
 
@@ -330,7 +331,7 @@ def test_a_chain_over_rows_that_are_known_gives_these_rows():
 def parts() -> tuple[Jump, JointOracle]:
     """Columns 5 (a count), 1 (a real), 6 to 8 (shares) and 0, 2, 3 (wide counts); 4 is another count."""
     gammas = d([[1.0]], [[2.0]], [[3.0]])
-    real = Reals(NonNegative(), d(3.0), d(2.0), d(4.0), d(0.0), gammas)
+    real = Reals(NonNegative(), d(3.0), d(2.0), d(4.0), gammas, *zero_atom(d(0.0)))
     places = [[4, 5], [1], [6, 7, 8], [0, 2, 3]]
     block = Blocks([exact(2), real, units(12, 3), wide_block(3)], [torch.tensor(each) for each in places])
     oracles = [

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from block_examples import zero_atom
 from goodness import LEVEL, flat, generator, grid, pearson, same
 from torch import Tensor, nn
 
@@ -114,7 +115,7 @@ CASES = {
         PoissonBlock(NonNegative(), ONES, ONES, d(2, 1)), [0.8, 0.0], grid(20, 2), schedule=Geometric(1e-3)
     ),
     "poisson, exact": jump(PoissonBlock(Count(), ONES, ONES), [3, 1], grid(4, 2), grid(25, 25)),
-    "reals": jump(Reals(NonNegative(), ONES, ONES, d(2, 1), 0.2 * ONES, GAMMAS), [0.8, 1.5], grid(20, 20)),
+    "reals": jump(Reals(NonNegative(), ONES, ONES, d(2, 1), GAMMAS, *zero_atom(0.2 * ONES)), [0.8, 1.5], grid(20, 20)),
     "one-hot": jump(units(OneHot(), d(1), 3), [0, 1, 0], grid(2, 2, 2)[:, None], torch.eye(3).double()),
     "simplex": jump(units(Simplex(), d(4), 3), [0.2, 0.5, 0.3], TRIANGLE[:, None]),
     "interval": jump(
@@ -346,7 +347,9 @@ def test_the_bound_on_a_density_is_one(name: str):
     """∫ exp(bound) = 1 over one column, with the mass at an exact zero; the other columns are the same block's, left out."""
     one = torch.ones(1, dtype=torch.float64)
     if name == "reals":
-        block: Block = Reals(NonNegative(), one, one, 3 * one, 0.2 * one, torch.stack([one, 2 * one, one])[..., None])
+        block: Block = Reals(
+            NonNegative(), one, one, 3 * one, torch.stack([one, 2 * one, one])[..., None], *zero_atom(0.2 * one)
+        )
         points = np.linspace(0, 12, 301)
     else:
         block = units(Bounded(2.0), d(3), 2, d(2.0))

@@ -11,8 +11,8 @@ from goodness import LEVEL, Counting, generator, grid, pearson
 from torch import Tensor, nn
 
 from countjump.blocks import Block, PoissonBlock, Units
-from countjump.blocks.base import Belief, Step
-from countjump.denoiser import Denoiser
+from countjump.blocks.base import Belief, ChainStep
+from countjump.denoiser import ConditionEmbedding, Denoiser
 from countjump.domains import Bounded, Count, NonNegative, Simplex
 from countjump.laws import Binomial, NegativeBinomial, Poisson, Product, Streams
 from countjump.networks import MLP
@@ -182,7 +182,7 @@ def test_a_chain_has_one_more_state_than_steps(steps: int):
     assert [float(state.t[0]) for state in states] == times.tolist()
     assert all(state.z.shape == (10, 1) and state.z.dtype == torch.float64 for state in states)
     assert all((after.z >= before.z).all() for before, after in itertools.pairwise(states)), "units are never lost"
-    assert isinstance(states[-1].prediction, Step)
+    assert isinstance(states[-1].prediction, ChainStep)
     assert states[-1].prediction is states[-2]
 
 
@@ -274,8 +274,8 @@ def test_a_denoiser_adds_its_condition_and_rows_do_not_feel_their_batch():
     block = exact(2)
     network = MLP(block.inputs, block.outputs, width=16)
     nn.init.normal_(network.output.weight)
-    denoiser = Denoiser(network, block, Cosine(), condition=nn.Embedding(3, 16)).eval()
-    z, t, label = d([1, 2], [1, 2], [1, 2], [0, 4]), d(0.3, 0.3, 0.3, 0.9), torch.tensor([0, 1, 0, 2])
+    denoiser = Denoiser(network, block, Cosine(), condition=ConditionEmbedding([3], 0, 16)).eval()
+    z, t, label = d([1, 2], [1, 2], [1, 2], [0, 4]), d(0.3, 0.3, 0.3, 0.9), d(0, 1, 0, 2)[:, None]
     with torch.no_grad():
         mean = denoiser(z, t, label).missing.mean
         plain = denoiser(z, t).missing.mean

@@ -5,9 +5,10 @@ these, and what its output means.
 block                   data                                          belief
 ======================  ============================================  ======================================================
 :class:`PoissonBlock`   any non-negative                              the paper's: Poisson(λ (1 − α) f(z, t))
-:class:`Counts`         counts, bounded counts, binary                an atom at zero, K negative binomials, K binomials
-:class:`Reals`          non-negative reals                            about x_0: an atom at zero and K Gammas
+:class:`Counts`         counts, bounded counts, binary                atoms, K negative binomials, K binomials
+:class:`Reals`          non-negative reals                            about x_0: atoms and K Gammas
 :class:`Units`          one-hot, simplex, bounded reals               about x_0: atoms at the vertices and K Dirichlets
+:class:`Categories`     unordered levels, groups of 0/1 columns       a categorical law over the levels
 :class:`SparseCounts`   wide sparse counts                            total × composition
 :class:`SparseReals`    wide sparse reals                             a set of columns, and the amounts there
 :class:`Constant`       columns that never change                     what they are
@@ -15,6 +16,7 @@ block                   data                                          belief
 """
 
 from countjump.blocks.base import Belief, Block, Blocks
+from countjump.blocks.categories import Categories
 from countjump.blocks.constant import Constant
 from countjump.blocks.counts import Counts
 from countjump.blocks.poisson import PoissonBlock
@@ -28,6 +30,7 @@ BLOCKS: dict[str, type[Block]] = {
     "counts": Counts,
     "reals": Reals,
     "units": Units,
+    "categories": Categories,
     "sparse-counts": SparseCounts,
     "sparse-reals": SparseReals,
     "constant": Constant,
@@ -39,6 +42,7 @@ __all__ = [
     "Belief",
     "Block",
     "Blocks",
+    "Categories",
     "Constant",
     "Counts",
     "PoissonBlock",

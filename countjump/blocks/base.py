@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from countjump.divergences import relative_entropy
 from countjump.laws import CountLaw, JointLaw
 from countjump.states import Joint
+from countjump.transforms import Coding
 
 MAX_SHAPE = 1e6  # of a Gamma or negative binomial: beyond it they are a point and a Poisson for every purpose
 
@@ -75,6 +76,8 @@ class Training:
     t_max: float | None
     believe: Callable[[np.ndarray, torch.Generator], tuple[Belief, Any, Any, Tensor]]
     """(numbers of rows, generator) → the belief at random times, x_0, z_t and t (B, 1)."""
+    condition: Callable[[np.ndarray, torch.Generator, bool], Tensor | None] = lambda *_: None
+    """(numbers of rows, generator, whether to learn) → their conditions, of which some are dropped to learn without."""
 
     def part(self, place: int, columns: np.ndarray) -> Training:
         """That of one of several blocks."""
@@ -87,7 +90,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Step:
+class ChainStep:
     """One step of a chain: the state at time t, (B,) or (1,) for all rows, and what was predicted there, of all rows or of the
     distinct states alone; row i is then in the state ``group`` i."""
 
@@ -97,10 +100,10 @@ class Step:
     group: Tensor | None = None
 
     @property
-    def parts(self) -> tuple[Step, ...]:
+    def parts(self) -> tuple[ChainStep, ...]:
         """Those of several blocks."""
         each = zip(self.z.parts, self.prediction.parts, strict=True)
-        return tuple(Step(z, prediction, self.t, self.group) for z, prediction in each)
+        return tuple(ChainStep(z, prediction, self.t, self.group) for z, prediction in each)
 
 
 class Block(nn.Module, ABC):
@@ -123,7 +126,7 @@ class Block(nn.Module, ABC):
     @property
     def varying(self) -> int:
         """Columns that a network models."""
-        return self.size if self.outputs else 0
+        return self.columns if self.outputs else 0
 
     @property
     def visits_zero(self) -> bool:
@@ -132,14 +135,26 @@ class Block(nn.Module, ABC):
 
     # From matrices to data and back.
 
+    coding: Coding | None = None
+    """How the values of a matrix become the block's own, if they are not."""
+
     def read(self, matrix: Any) -> Any:
         """Rows of a matrix (ndarray or CSR) as data."""
-        dense = matrix.toarray() if sp.issparse(matrix) else matrix
-        return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float64)).to(next(self.buffers()).device)
+        dense = to_dense(matrix)
+        return self.to_data(dense if self.coding is None else self.coding.code(dense))
+
+    def to_data(self, values: np.ndarray) -> Any:
+        """Rows of the block's own values (B, columns) as data."""
+        return torch.from_numpy(np.ascontiguousarray(values)).to(next(self.buffers()).device)
 
     def write(self, x: Any) -> Any:
         """Data as rows of a matrix, inside their domain."""
-        return x.cpu().numpy()
+        values = self.to_values(x).cpu().numpy()
+        return values if self.coding is None else self.coding.decode(values)
+
+    def to_values(self, x: Any) -> Tensor:
+        """Back from :meth:`to_data`, inside the domain."""
+        return x
 
     # The counts behind data.
 
@@ -165,6 +180,17 @@ class Block(nn.Module, ABC):
     @abstractmethod
     def belief(self, output: Tensor, z: Any, alpha: Tensor) -> Belief:
         """The belief that the network's output (B, outputs) means."""
+
+    def mix(self, plain: Tensor, given: Tensor, weight: float) -> Tensor:
+        """The output of a network that is guided: ``plain`` is that without a condition, ``given`` that with one."""
+        return plain + weight * (given - plain)
+
+    def take_condition(self, embedding: Callable[[int], nn.Module]) -> None:
+        """Rows have conditions: what is learned apart from the network may embed them, in vectors of any width."""
+
+    def conditioned(self, belief: Belief, z: Any, alpha: Tensor, condition: Tensor | None) -> Belief:
+        """The belief with what the block itself knows of the condition."""
+        return belief
 
     def subsample(self, x: Any, learning: bool, generator: torch.Generator) -> Any:
         """What an update looks at of x_0: all of it. ``learning`` is false where the network is only looked at."""
@@ -267,7 +293,7 @@ class Block(nn.Module, ABC):
         """E[x_0 given z_t] by the belief: the paper's f(z_t, t)."""
         return self.latent(z + belief.missing.mean)
 
-    def decode(self, z: Any, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Any:
+    def decode(self, z: Any, belief: Belief | None, before: ChainStep, alpha: Tensor, generator: Any) -> Any:
         """x_0 given z_0, the ``belief`` there (for "draw"), and the step ``before`` it, with its α_t (for "mean")."""
         if self.decoding == "draw" and belief is not None:
             return belief.data.draw(generator)
@@ -280,7 +306,11 @@ class Block(nn.Module, ABC):
 
     def read_to_score(self, matrix: Any) -> tuple[Any, Tensor]:
         """Rows of a matrix as data that the block can have made, and ln of their escape mass: see :meth:`admit`."""
-        return self.admit(self.read(matrix))
+        if self.coding is None:
+            return self.admit(self.read(matrix))
+        values, coded = self.coding.admit(to_dense(matrix))
+        x, mass = self.admit(self.to_data(values))
+        return x, mass + torch.from_numpy(coded).to(mass.device)
 
     def admit(self, x: Any) -> tuple[Any, Tensor]:
         """Rows that the block can have made, and ln of the escape mass (B,) by which these become the rows that are scored.
@@ -319,6 +349,10 @@ class Blocks(Block):
         self.inputs, self.outputs, self.knowables = sizes
         self.sparse = any(part.sparse for part in parts)
         self.exact = all(part.exact for part in parts)
+        dense = sum(part.varying for part in parts if not part.sparse)
+        # A dense part's loss is a mean over its columns: so every column counts as much as any other.
+        weights = [1.0 if part.sparse else part.varying / max(dense, 1) for part in parts]
+        self.weights = torch.tensor(weights, dtype=torch.float64)
         self.decoding = "draw" if any(part.decoding == "draw" for part in parts) else parts[-1].decoding
 
     @property
@@ -327,6 +361,10 @@ class Blocks(Block):
 
     def read(self, matrix: Any) -> Joint:
         return Joint(tuple(part.read(matrix[:, place]) for part, place in self._each()))
+
+    def read_to_score(self, matrix: Any) -> tuple[Joint, Tensor]:
+        admitted = [part.read_to_score(matrix[:, place]) for part, place in self._each()]
+        return Joint(tuple(each for each, _ in admitted)), torch.stack([mass for _, mass in admitted]).sum(0)
 
     def write(self, x: Joint) -> Any:
         """The parts' columns in their places; CSR if a part is sparse."""
@@ -346,7 +384,7 @@ class Blocks(Block):
         """The method of every part, with each argument's own part where it is a joint one."""
 
         def own(argument: Any, place: int) -> Any:
-            return argument.parts[place] if isinstance(argument, Joint | Belief | Step | _Each) else argument
+            return argument.parts[place] if isinstance(argument, Joint | Belief | ChainStep | _Each) else argument
 
         def knows(part: Any, argument: Any) -> bool:
             return not isinstance(argument, _Each) or part.knowables > 0
@@ -404,6 +442,17 @@ class Blocks(Block):
         outputs = output.split([part.outputs for part in self.parts], -1)
         return Belief.join(self._map("belief", Joint(outputs), z, alpha))
 
+    def mix(self, plain: Tensor, given: Tensor, weight: float) -> Tensor:
+        sizes = [part.outputs for part in self.parts]
+        outputs = (Joint(each.split(sizes, -1)) for each in (plain, given))
+        return torch.cat(self._map("mix", *outputs, weight), -1)
+
+    def take_condition(self, embedding: Callable[[int], nn.Module]) -> None:
+        self._map("take_condition", embedding)
+
+    def conditioned(self, belief: Belief, z: Joint, alpha: Tensor, condition: Tensor | None) -> Belief:
+        return Belief.join(self._map("conditioned", belief, z, alpha, condition))
+
     def subsample(self, x: Joint, learning: bool, generator: torch.Generator) -> Joint:
         return Joint(self._map("subsample", x, learning, generator))
 
@@ -416,8 +465,9 @@ class Blocks(Block):
         generator: torch.Generator,
         known: Tensor | None = None,
     ) -> Tensor:
-        """The parts' losses, each on its own scale, added."""
-        return torch.stack(self._map("loss", belief, x, z, alpha, generator, *self._known(known))).sum(0)
+        """The parts' losses by their weights, added."""
+        losses = torch.stack(self._map("loss", belief, x, z, alpha, generator, *self._known(known)))
+        return (losses.double() * self.weights.to(losses.device)[:, None]).sum(0)
 
     def divergence(
         self,
@@ -462,7 +512,7 @@ class Blocks(Block):
         order = np.argsort(np.concatenate(self.places))
         return torch.cat(pieces, 1)[:, torch.from_numpy(order).to(z.device)]
 
-    def decode(self, z: Joint, belief: Belief | None, before: Step, alpha: Tensor, generator: Any) -> Joint:
+    def decode(self, z: Joint, belief: Belief | None, before: ChainStep, alpha: Tensor, generator: Any) -> Joint:
         return Joint(self._map("decode", z, belief, before, alpha, generator))
 
     def admit(self, x: Joint) -> tuple[Joint, Tensor]:
@@ -476,6 +526,11 @@ class Blocks(Block):
 
     def why_no_likelihood(self) -> str | None:
         return next((why for why in self._map("why_no_likelihood") if why), None)
+
+
+def to_dense(matrix: Any) -> np.ndarray:
+    """Rows of a matrix (ndarray or CSR) in float64."""
+    return np.asarray(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=np.float64)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from typing import Any
 
 import numpy as np
 import torch
@@ -92,8 +91,8 @@ class ColumnBlock(Block, ABC):
         """E[x_0 given z_t] = (z_t + shape) / (λ α + shape / mean)."""
         return (z + self.shape) / (self.lam * alpha + self.shape / self.mean)
 
-    def write(self, x: Tensor) -> Any:
-        return self.domain.project(x).cpu().numpy()
+    def to_values(self, x: Tensor) -> Tensor:
+        return self.domain.project(x)
 
     def empty(self, rows: int, device: torch.device | str) -> Tensor:
         return torch.zeros(rows, self.size, dtype=torch.float64, device=device)

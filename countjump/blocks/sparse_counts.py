@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -84,6 +85,7 @@ class SparseCounts(SparseBlock):
         widths = [TOTAL_VIEWS + 2, TOTAL_WIDTH, TOTAL_WIDTH, TOTAL_WIDTH]
         hidden = [m for a, b in itertools.pairwise(widths) for m in (nn.Linear(a, b), nn.SiLU())]
         self.total_network = nn.Sequential(*hidden, last)
+        self.total_condition: nn.Module | None = None
         self.inputs, self.outputs = width + TOTAL_VIEWS, width + 3
         self._gathered: tuple[ColumnSample | None, Tensor | None] = (None, None)
 
@@ -162,7 +164,16 @@ class SparseCounts(SparseBlock):
             frequency=frequency,
         )
 
-    def missing_total(self, seen: Tensor, alpha: Tensor) -> Mixture:
+    def take_condition(self, embedding: Callable[[int], nn.Module]) -> None:
+        """The total network has its own: it is learned before the other's."""
+        self.total_condition = embedding(TOTAL_WIDTH)
+
+    def conditioned(self, belief: Belief, z: SparseRows, alpha: Tensor, condition: Tensor | None) -> Belief:
+        """With the total of rows under such a condition."""
+        total = partial(self.missing_total, z.totals[:, None], alpha, condition)
+        return Belief(replace(belief.missing, total=total))
+
+    def missing_total(self, seen: Tensor, alpha: Tensor, condition: Tensor | None = None) -> Mixture:
         """The law of what is missing of the totals of which ``seen`` (B, 1) is left.
 
         A thinned total is thinned, whatever falls where: totals are a JUMP of one column, and need nothing else to be right.
@@ -170,7 +181,10 @@ class SparseCounts(SparseBlock):
         features = torch.cat(
             [self._total_views(seen, alpha), alpha.clamp(min=1e-6).log().float() / 4, alpha.sqrt().float()], 1
         )
-        return self.total.law(self.total_network(features), seen, alpha)
+        hidden = self.total_network[0](features)
+        if self.total_condition is not None:
+            hidden = hidden + self.total_condition(condition, len(seen))
+        return self.total.law(self.total_network[1:](hidden), seen, alpha)
 
     def strengths(self, z: SparseRows, alpha: Tensor) -> Tensor:
         """s, A_new and A_seen (B, 3): they grow with what is seen, as in an urn."""
@@ -219,19 +233,20 @@ class SparseCounts(SparseBlock):
         totals = training.rows.totals()
         on_device = torch.from_numpy(totals).to(training.device)[:, None]
 
-        def loss_of_totals(index: np.ndarray, generator: torch.Generator) -> Tensor:
+        def loss_of_totals(index: np.ndarray, generator: torch.Generator, learning: bool = True) -> Tensor:
             """−ln belief(missing total), each at one of a few times."""
             whole = on_device[torch.from_numpy(index)]
             times = training.schedule.stratified_times(32, training.t_max, generator)
             time = torch.randint(len(times), (len(whole),), device=whole.device, generator=generator)
             alpha = training.schedule.alpha(times[time][:, None])
             left = Binomial(whole, alpha).sample(generator)
-            return -self.missing_total(left, alpha).log_prob(whole - left).mean()
+            condition = training.condition(index, generator, learning)
+            return -self.missing_total(left, alpha, condition).log_prob(whole - left).mean()
 
         @torch.no_grad()
         def validate_totals() -> float:
             some = np.tile(held_out, -(-TOTAL_CHECKS // len(held_out)))
-            return float(loss_of_totals(some, torch.Generator(training.device).manual_seed(3)))
+            return float(loss_of_totals(some, torch.Generator(training.device).manual_seed(3), False))
 
         def calibration_loss(index: np.ndarray, generator: torch.Generator) -> Tensor:
             belief, x, z, t = training.believe(index, generator)
@@ -247,11 +262,12 @@ class SparseCounts(SparseBlock):
             step = ThinnedRows(x - z, training.schedule.reveal(s, t)).sample(generator)
             return -(belief.missing.log_composition(step) / self._divisor(z, training.schedule.alpha(t))).mean()
 
+        embedding = [] if self.total_condition is None else self.total_condition.parameters()
         few = held_out if len(held_out) else rows
         few = few[totals[few] <= np.quantile(totals[few], CALIBRATION_UP_TO)]
         learned = Stage(
             name="totals",
-            parameters=list(self.total_network.parameters()),
+            parameters=[*self.total_network.parameters(), *embedding],
             loss=loss_of_totals,
             rows=rows,
             updates=min(updates, TOTAL_UPDATES),

@@ -72,8 +72,8 @@ class Units(Block):
         self.inputs = self.groups * (self.parts + 2)
         self.outputs = self.groups * (self.log_weights.shape[-1] + components * self.parts)
 
-    def read(self, matrix: Any) -> Tensor:
-        x = super().read(matrix) / self.remainder
+    def to_data(self, values: Any) -> Tensor:
+        x = super().to_data(values) / self.remainder
         if self.whole:
             return x[:, None]
         share = x / self.bounds
@@ -83,8 +83,8 @@ class Units(Block):
         """Back from (B, G, C) shares to data (B, D)."""
         return x[:, 0] if self.whole else x[..., 0] * self.bounds
 
-    def write(self, x: Tensor) -> Any:
-        return (self.domain.project(self.from_shares(x)) * self.remainder).cpu().numpy()
+    def to_values(self, x: Tensor) -> Tensor:
+        return self.domain.project(self.from_shares(x)) * self.remainder
 
     def empty(self, rows: int, device: torch.device | str) -> Tensor:
         return torch.zeros(rows, self.groups, self.parts, dtype=torch.float64, device=device)

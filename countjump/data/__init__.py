@@ -3,9 +3,11 @@
 from countjump.data.documents import Wide, bag_of_words, data_directory, load, require, tfidf
 from countjump.data.files import check_suffix, check_target, read_matrix, read_names, write_matrix
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
+from countjump.data.tables import Layout
 
 __all__ = [
     "Columns",
+    "Layout",
     "Rows",
     "Wide",
     "as_matrix",

@@ -293,12 +293,15 @@ class Rows:
                 whole += np.bincount(column, weigh(column, value), minlength=self.columns)
             return whole
 
-        largest, smallest = np.zeros(self.columns), np.full(self.columns, np.inf)
+        largest, smallest = np.full(self.columns, -np.inf), np.full(self.columns, np.inf)
         for column, value in self.nonzeros():
             np.maximum.at(largest, column, value)
             np.minimum.at(smallest, column, value)
         filled = add_up(lambda column, value: None)
-        smallest[filled < self.count] = 0
+        some_zeros = filled < self.count
+        smallest[some_zeros], largest[some_zeros] = (
+            each[some_zeros] for each in (np.minimum(smallest, 0), np.maximum(largest, 0))
+        )
         mean = add_up(lambda column, value: value) / self.count
         deviation = add_up(lambda column, value: (value - mean[column]) ** 2) + (self.count - filled) * mean**2
         at_top = add_up(lambda column, value: value == largest[column])

@@ -109,6 +109,9 @@ class Distribution(Indexable, ABC):
 class Family(Distribution):
     """A law of single entries: independent ones, if there are several."""
 
+    is_density: ClassVar[bool] = False
+    """Whether ``log_prob`` is that of a density, so that single values have no mass."""
+
     def pick(self, entries: tuple[Tensor, ...], component: Tensor, shape: torch.Size) -> Self:
         """The flat law of the given entries, each at its own component of the last axis; ``shape`` is that of all of them."""
         return self._map(lambda _, field: field.expand(shape)[(*entries, component)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -179,6 +179,7 @@ class Gamma(Family):
 
     shape: Tensor
     scale_mean: Tensor
+    is_density: ClassVar[bool] = True
 
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         shape, mean = torch.broadcast_tensors(self.shape, self.scale_mean)
@@ -196,8 +197,8 @@ class Gamma(Family):
 
 
 @dataclass(frozen=True, eq=False)
-class Known(Family):
-    """A known real: all mass at ``value``.
+class Known(CountFamily):
+    """A known number: all mass at ``value``. A known count, thinned, is Binomial(value, p).
 
     >>> Known(torch.tensor([2.5])).log_prob(torch.tensor([2.5, 0.0]))
     tensor([0., -inf])
@@ -215,12 +216,18 @@ class Known(Family):
     def mean(self) -> Tensor:
         return self.value
 
+    def thin(self, p: Tensor | float) -> Binomial:
+        return Binomial(self.value, p * torch.ones_like(self.value))
+
+    def upper_quantile(self, nats: float) -> Tensor:
+        return self.value.clamp(min=0)
+
 
 @dataclass(frozen=True, eq=False)
 class Mixture(CountFamily):
     """Σ_k w_k law_k: families with their components along a last axis, weights softmax(logits) over all of them.
 
-    Thinned, the same weights and every component thinned.
+    Thinned, the same weights and every component thinned. Beside densities, a value that has mass is scored by its mass alone.
 
     >>> law = Mixture(torch.zeros(1, 2), (Zero(torch.zeros(1, 1)), Poisson(torch.full((1, 1), 6.0))))
     >>> float(law.mean), float(law.thin(0.5).mean)
@@ -256,6 +263,13 @@ class Mixture(CountFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         parts = [part.log_prob(value[..., None]) for part in self.parts]
+        if any(part.is_density for part in self.parts):
+            masses = [each for part, each in zip(self.parts, parts, strict=True) if not part.is_density]
+            at_mass = (torch.cat(masses, -1) == 0).any(-1, keepdim=True) if masses else torch.tensor(False)
+            parts = [
+                each.masked_fill(at_mass, -torch.inf) if part.is_density else each
+                for part, each in zip(self.parts, parts, strict=True)
+            ]
         return torch.logsumexp(self.logits.log_softmax(-1) + torch.cat(parts, -1), -1)
 
     @property

@@ -9,23 +9,28 @@ from typing import Any
 import numpy as np
 
 from countjump.data import Columns, Rows
-from countjump.domains import Bounded, Count, Domain, NonNegative, OneHot, Simplex
+from countjump.domains import Bounded, Categorical, Count, Domain, NonNegative, OneHot, Simplex
+from countjump.planning.atoms import Margin, basis, find_margin, free_levels
 from countjump.planning.decisions import WIDE, has_inner_zeros
 from countjump.priors import gamma_mixture
+from countjump.transforms import Coding
 
 FEW = 4  # columns, up to which there are twice as many components: their tails are worth it
 LEAST = 10  # non-zeros of a column that a prior is fitted to, at least
+FEW_LEVELS = 64  # of a bounded column, up to which it has a free law over them
 BINOMIALS = 4  # beside the negative binomials of a count
 
 
 @dataclass
 class Part:
-    """A block's recipe: its ``kind``, the ``columns`` that it has, and its constructor's arguments."""
+    """A block's recipe: its ``kind``, the ``columns`` that it has, their ``domain``, its constructor's arguments and its coding."""
 
     kind: str
     columns: np.ndarray
+    domain: Domain
     options: dict[str, Any] = field(default_factory=dict)
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    coding: Coding | None = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +47,10 @@ class Decided:
     escape: float
     remainder: float
     layout: tuple[int, np.ndarray] | None
+    atoms: bool = False
+    """Whether atoms are looked for."""
+    cells: np.ndarray | None = None
+    """Digits behind the point of every column, −1 for any number; None where that is not known."""
 
 
 Recipe = tuple[dict[str, Any], dict[str, np.ndarray]]
@@ -92,8 +101,21 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
         arrays["bounds"] = np.full(rows.columns, np.inf)
     bounded = np.isfinite(arrays["bounds"])
     arrays["largest"] = np.where(bounded, arrays["bounds"], stats.largest)
-    if not bounded.all():
+    if decided.atoms and decided.process == "binomial" and rows.columns < WIDE:
+        found = [
+            free_levels(column, int(bound)) if bound < FEW_LEVELS else find_margin(column, components, counts=True)
+            for column, bound in zip(_some(rows).T, arrays["bounds"], strict=True)
+        ]
+        arrays |= _atoms(found, rows.count)
+        smooth = np.array([margin.shares.sum() < 1 - 1e-9 for margin in found])
+        if smooth.any():
+            gammas = fit_gammas(rows, stats, components, counts=True)
+            for place in np.flatnonzero(smooth):
+                gammas[:, place] = found[place].mixture
+            arrays["gammas"] = gammas
+    elif not bounded.all():
         arrays["gammas"] = fit_gammas(rows, stats, components, counts=True)
+    if "gammas" in arrays:
         components = min(components, BINOMIALS) if decided.process == "binomial" else components
     return options | {"components": components}, arrays
 
@@ -102,7 +124,59 @@ def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     """Reals: a mixture of Gammas fitted to what is not zero."""
     options, arrays = plan_columns(rows, stats, decided)
     gammas = fit_gammas(rows, stats, decided.components, counts=False)
-    return options, arrays | {"zero_share": stats.zero_share, "gammas": gammas}
+    zeros = [np.array([share]) if share else np.zeros(0) for share in stats.zero_share]
+    found = [Margin(np.zeros(len(share)), share, np.zeros((3, 0))) for share in zeros]
+    if decided.atoms and rows.columns < WIDE:
+        digits = np.full(rows.columns, -1) if decided.cells is None else decided.cells
+        for place, column in enumerate(_some(rows).T):
+            if np.count_nonzero(column) >= LEAST:
+                cell = None if digits[place] < 0 else 10.0 ** -float(digits[place])
+                found[place] = find_margin(column, decided.components, False, cell)
+                gammas[:, place] = found[place].mixture
+    options["zero_escape"] = 1 / ((rows.count + 1) * rows.columns)
+    return options, arrays | _atoms(found, rows.count) | {"gammas": gammas}
+
+
+def _some(rows: Rows) -> np.ndarray:
+    """At most about a million values, as dense rows."""
+    return rows.dense(np.arange(0, rows.count, max(-(-rows.count * rows.columns // 10**6), 1)))
+
+
+def _atoms(found: list[Margin], rows: int) -> dict[str, np.ndarray]:
+    """The atoms of every column, their shares (D, A) and the basis of their log-odds (D, A, J), filled up with zeros."""
+    bases = [basis(margin.atoms, margin.shares, rows) for margin in found]
+    most = [max((each.shape[axis] for each in bases), default=0) for axis in (0, 1)]
+    arrays = {name: np.zeros((len(found), most[0])) for name in ("atoms", "atom_shares")}
+    arrays["basis"] = np.zeros((len(found), *most))
+    for place, (margin, each) in enumerate(zip(found, bases, strict=True)):
+        count = len(margin.atoms)
+        arrays["atoms"][place, :count], arrays["atom_shares"][place, :count] = margin.atoms, margin.shares
+        arrays["basis"][place, :count, : each.shape[1]] = each
+    return arrays
+
+
+def plan_categories(rows: Rows, domain: OneHot | Categorical, declared: bool) -> Recipe:
+    """Columns of levels, or one group of 0/1 columns (a one-hot ``domain``)."""
+    dense = rows.dense(np.arange(rows.count))
+    if isinstance(domain, OneHot):
+        levels, totals, dummies = [np.arange(rows.columns, dtype=float)], [dense.sum(0)], np.ones(1, dtype=bool)
+    else:
+        known = domain.places()
+        levels = [np.unique(column) if known is None else known for column in dense.T]
+        totals = [
+            np.array([(column == level).sum() for level in each]) for column, each in zip(dense.T, levels, strict=True)
+        ]
+        dummies = np.zeros(rows.columns, dtype=bool)
+    most = max(len(each) for each in levels)
+    arrays = {"levels": np.zeros((len(levels), most)), "shares": np.zeros((len(levels), most))}
+    for group, (values, total) in enumerate(zip(levels, totals, strict=True)):
+        arrays["levels"][group, : len(values)] = values
+        # A declared level that was never seen has half a row.
+        arrays["shares"][group, : len(values)] = np.maximum(total, 0.5) / np.maximum(total, 0.5).sum()
+    certain = declared and (isinstance(domain, OneHot) or domain.levels is not None)
+    escape = 0.0 if certain else 1 / ((rows.count + 1) * len(levels))
+    sizes = np.array([len(each) for each in levels])
+    return {"domain": domain, "escape": escape}, arrays | {"sizes": sizes, "dummies": dummies}
 
 
 def plan_units(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
@@ -176,14 +250,13 @@ PLANNERS: dict[str, Planner] = {
 }
 
 
-def plan_constants(
-    stats: Columns, columns: np.ndarray, domain: Domain, rows: int, sparse: bool, declared: bool
-) -> Part:
-    """Columns that never change; a ``declared`` domain bounds what they may be all the same."""
-    arrays = {"values": stats.largest[columns], "whole": np.full(len(columns), domain.whole)}
-    if declared:
-        arrays["bounds"] = domain.bounds(len(stats.largest))[columns]
-    return Part("constant", columns, {"rows": rows, "sparse": sparse}, arrays)
+def plan_constants(stats: Columns, group: Any, places: np.ndarray, rows: int, sparse: bool) -> Part:
+    """Columns of a group that never change; a declared domain bounds what they may be all the same."""
+    arrays = {"values": stats.largest[places], "whole": np.full(len(places), group.domain.whole)}
+    if group.declared and group.coding is None:
+        arrays["bounds"] = group.domain.bounds(len(stats.largest))[places]
+    domain = group.domain.select(places)
+    return Part("constant", group.columns[places], domain, {"rows": rows, "sparse": sparse}, arrays)
 
 
 def gamma_shape(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
@@ -203,8 +276,7 @@ def fit_gammas(rows: Rows, stats: Columns, components: int, counts: bool) -> np.
         return np.zeros((3, 0, components))
     prior = np.stack([np.vstack([alike, mean * around]) for mean in means], 1)
     if rows.columns < WIDE:
-        some = rows.dense(np.arange(0, rows.count, -(-rows.count * rows.columns // 10**6))).T
-        for place, column in enumerate(some):
+        for place, column in enumerate(_some(rows).T):
             if np.count_nonzero(column) >= LEAST:
                 prior[:, place] = gamma_mixture(column if counts else column[column > 0], components, counts)
     return prior

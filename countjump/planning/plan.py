@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
-from countjump import domains
 from countjump.blocks import BLOCKS, Block, Blocks
-from countjump.data import Rows
+from countjump.data import Columns, Rows
 from countjump.denoiser import Denoiser
-from countjump.domains import Domain, NonNegative, Simplex
+from countjump.domains import Categorical, Count, Domain, NonNegative, OneHot, Simplex
 from countjump.networks import NETWORKS
 from countjump.planning import decisions
 from countjump.planning.decisions import one_of
-from countjump.planning.parts import PLANNERS, Decided, Part, default_components, kind_of, plan_constants
+from countjump.planning.groups import NAMED, Group, Names, find_groups
+from countjump.planning.parts import (
+    PLANNERS,
+    Decided,
+    Part,
+    default_components,
+    kind_of,
+    plan_categories,
+    plan_constants,
+)
 from countjump.processes import Jump
 from countjump.schedules import Schedule
 
@@ -27,9 +35,6 @@ from countjump.schedules import Schedule
 class Plan:
     """Everything that decides a model's parts, resolved; plain values and arrays."""
 
-    domain: Domain
-    declared: bool
-    """Whether the domain was declared, rather than inferred from the rows."""
     process: str
     belief: str
     objective: str
@@ -42,61 +47,140 @@ class Plan:
     parts: list[Part]
     reasons: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def domain(self) -> Domain | dict[int, Domain]:
+        """Of all columns, or of each if they differ. A constant column goes with the others."""
+        varying = [part for part in self.parts if part.kind != "constant"] or self.parts
+        found = {part.domain for part in varying}
+        each = {
+            int(column): part.domain.select(np.array([place]))
+            for part in self.parts
+            for place, column in enumerate(part.columns)
+        }
+        if len(found) > 1 or (len(varying) > 1 and isinstance(varying[0].domain, OneHot)):
+            return each
+        domain = found.pop()
+        if not isinstance(domain.max, tuple) or len(domain.max) == len(each):
+            return domain
+        bounds = [each[column].bounds(1)[0] for column in range(len(each))]
+        return replace(domain, max=tuple(bounds)) if isinstance(domain, Count) else each
+
 
 def default_width(columns: int) -> int:
     """Hidden units of the network."""
-    return 256 if columns >= 16 else 128
+    return 256 if columns > 4 else 128
 
 
-def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
-    """Resolve every "auto" of the options that were ``asked`` for, for these rows."""
+@dataclass(frozen=True)
+class Planned:
+    """What is planned of a group of columns."""
+
+    parts: list[Part]
+    process: str
+    belief: str
+    lam: np.ndarray
+    """Of every column of the group, or once."""
+    units: float
+    """The expected count of its part of a row."""
+    totals: np.ndarray
+    """In proportion to the count of every row."""
+    entries: int
+
+
+def make_plan(
+    X: Any, asked: Mapping[str, Any], names: Sequence[str] | None = None, strings: Mapping[int, int] | None = None
+) -> Plan:
+    """Resolve every "auto" of the options that were ``asked`` for, for these rows; columns of ``strings`` have so many levels."""
     reasons: dict[str, str] = {}
     lam = asked["lam"]
     if isinstance(lam, str) and lam != "auto":
         raise ValueError(f"lam={lam!r} is unknown: use 'auto', a positive number, or one per column")
-    domain = resolve_domain(asked["domain"], X, reasons)
-    declared = isinstance(asked["domain"], Domain) or asked["domain"] not in ("auto", "bounded")
+    called = Names(X.shape[1], names)
+    scaled = asked["process"] == "poisson" or not isinstance(lam, str) or asked["belief"] not in ("auto", "mixture")
+    groups = find_groups(X, asked["domain"], asked.get("transform", "auto"), called, strings or {}, scaled, reasons)
+    network = network_name(asked["network"])
+    planned = [_plan_group(X, group, asked, network, called, reasons) for group in groups]
+    units = sum(each.units for each in planned)
+    totals = sum(each.totals * (each.units / max(each.totals.mean(), 1e-300)) for each in planned if len(each.totals))
+    tail = float(np.quantile(totals, 0.999) / max(np.mean(totals), 1e-300)) if units else 1.0
+    entries = sum(each.entries for each in planned)
+    schedule, t_max = decisions.choose_schedule(asked["schedule"], units, entries, tail)
+    if len(planned) == 1:
+        whole_lam = planned[0].lam
+    else:
+        whole_lam = np.ones(X.shape[1])
+        for group, each in zip(groups, planned, strict=True):
+            whole_lam[group.columns] = each.lam
+    return Plan(
+        process=_one_name(each.process for each in planned),
+        belief=_one_name(each.belief for each in planned),
+        objective=decisions.choose_objective(asked["objective"], _one_name(each.belief for each in planned)),
+        schedule=schedule,
+        t_max=t_max,
+        lam=whole_lam,
+        network=network,
+        width=asked["width"] or default_width(entries),
+        parts=[part for each in planned for part in each.parts],
+        reasons=reasons,
+    )
+
+
+def _one_name(names: Iterable[str]) -> str:
+    """The name that all have, or "mixed"."""
+    distinct = set(names)
+    return distinct.pop() if len(distinct) == 1 else "mixed"
+
+
+def _plan_group(
+    X: Any, group: Group, asked: Mapping[str, Any], network: str, names: Names, reasons: dict[str, str]
+) -> Planned:
+    """Process, belief, λ and decoding of a group, and the parts that it becomes."""
+    domain, lam = group.domain, asked["lam"]
+    every = len(group.columns) == X.shape[1]
+    rows = Rows(X) if every else Rows(X).select(group.columns)
+    raw = rows.statistics()
+    constant = raw.smallest == raw.largest
+    if isinstance(domain, Categorical) or (isinstance(domain, OneHot) and not every):
+        return _plan_categories(rows, group, domain, raw, constant)
     process = decisions.choose_process(asked["process"], domain, lam, reasons)
-    rows = Rows(X)
-    stats = rows.statistics()
     scaled = asked["process"] == "poisson" or not isinstance(lam, str)
-    zeros = float(stats.zero_share.mean())
-    belief = decisions.choose_belief(asked["belief"], domain, process, X.shape[1], zeros, scaled, reasons)
-    constant = stats.smallest == stats.largest
+    zeros = float(raw.zero_share.mean())
+    belief = decisions.choose_belief(asked["belief"], domain, process, len(group.columns), zeros, scaled, reasons)
     if belief == "composition" and not constant.all():
-        constant &= stats.largest > 0  # a wide column that was never seen may come all the same
+        constant &= raw.largest > 0  # a wide column that was never seen may come all the same
     parts, varying = [], np.flatnonzero(~constant)
     if constant.any():
         sparse = belief == "composition" or Rows.is_sparse(X)
-        parts.append(plan_constants(stats, np.flatnonzero(constant), domain, rows.count, sparse, declared))
+        parts.append(plan_constants(raw, group, np.flatnonzero(constant), rows.count, sparse))
     # What varies of a simplex is a simplex again, of what the constant shares leave.
-    remainder = float(1 - stats.largest[constant].sum()) if isinstance(domain, Simplex) and len(varying) else 1.0
+    remainder = float(1 - raw.largest[constant].sum()) if isinstance(domain, Simplex) and len(varying) else 1.0
     if remainder <= 1e-6:
         raise ValueError(
             "the columns that never change add up to 1 and leave no share to the others: use domain='auto'"
         )
     mine = domain.select(varying)
     some = rows.select(varying).scaled(1 / remainder)
+    coding = None if group.coding is None else group.coding[varying]
+    if coding is not None and not coding.is_trivial:
+        some = Rows(coding.code(some.dense(np.arange(some.count))))
     stats = some.statistics()
     units = process == "binomial" and isinstance(mine, Simplex)
     if isinstance(mine, NonNegative) and (tiny := np.flatnonzero((stats.largest > 0) & (stats.largest < 1e-100))).size:
-        column = varying[tiny[0]]
+        column = names[group.columns[varying[tiny[0]]]]
         raise ValueError(
             f"column {column} of X has no value above 1e-100, which no counts can tell from zero: multiply it"
         )
     has_law = not (units and decisions.has_inner_zeros(some))
-    objective = decisions.choose_objective(asked["objective"], belief)
     decoding = decisions.choose_decoding(asked["decode"], belief, mine, has_law)
     sets = belief == "composition" and isinstance(mine, NonNegative)
     if sets:
         process = "binomial"
         reasons["process"] = "binomial: the places of the non-zeros are thinned"
-    chosen_lam = decisions.choose_lam(lam, some, X.shape[1], varying, mine, process, stats, reasons)
+    columns = group.columns[varying]
+    chosen_lam = decisions.choose_lam(lam, some, X.shape[1], columns, mine, process, stats, reasons)
     totals = some.filled() if sets else some.totals()
     expected = float(totals.mean()) if sets else decisions.expected_units(chosen_lam, stats, mine, process)
-    tail = float(np.quantile(totals, 0.999) / max(totals.mean(), 1e-300)) if len(totals) else 1.0
-    schedule, t_max = decisions.choose_schedule(asked["schedule"], expected, some.columns, tail)
-    width, network = asked["width"] or default_width(some.columns), network_name(asked["network"])
+    width = asked["width"] or default_width(some.columns)
     if len(varying):
         bounded = int(np.isfinite(mine.bounds(len(varying))).sum())
         decided = Decided(
@@ -107,48 +191,67 @@ def make_plan(X: Any, asked: Mapping[str, Any]) -> Plan:
             lam=chosen_lam,
             components=asked["components"] or default_components(some.columns, mine, belief),
             width=width,
-            escape=1 / ((rows.count + 1) * bounded) if bounded and not declared else 0.0,
+            escape=1 / ((rows.count + 1) * bounded) if bounded and not group.declared else 0.0,
             remainder=remainder,
-            layout=(X.shape[1], varying) if network not in NETWORKS and constant.any() else None,
+            layout=(X.shape[1], columns) if network not in NETWORKS and not (every and not constant.any()) else None,
+            atoms=not group.declared or isinstance(mine, NonNegative | Count),
+            cells=None if group.decimals is None else group.decimals[varying],
         )
         kind = kind_of(decided)
-        parts.append(Part(kind, varying, *PLANNERS[kind](some, stats, decided)))
+        parts.append(Part(kind, columns, mine, *PLANNERS[kind](some, stats, decided), coding=coding))
+        _say_atoms(parts[-1], names, reasons)
     whole_lam = chosen_lam
-    if len(chosen_lam) == len(varying) and len(varying) < X.shape[1]:
-        whole_lam = np.ones(X.shape[1])
+    if len(chosen_lam) == len(varying) and len(varying) < len(group.columns):
+        whole_lam = np.ones(len(group.columns))
         whole_lam[varying] = chosen_lam
-    return Plan(
-        domain=domain,
-        declared=declared,
-        process=process,
-        belief=belief,
-        objective=objective,
-        schedule=schedule,
-        t_max=t_max,
-        lam=whole_lam,
-        network=network,
-        width=width,
-        parts=parts,
-        reasons=reasons,
+    return Planned(parts, process, belief, whole_lam, expected, totals, some.columns)
+
+
+def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
+    """Which values of which columns have a mass of their own."""
+    if "atoms" not in part.arrays:
+        return
+    shares, atoms = part.arrays["atom_shares"], part.arrays["atoms"]
+    if part.coding is not None:
+        atoms = part.coding.decode(atoms.T.copy()).T
+    said = []
+    for place, column in enumerate(part.columns):
+        order = np.argsort(-shares[place], kind="stable")[: int((shares[place] > 0).sum())]
+        shown = ", ".join(f"{atoms[place, at]:g} ({shares[place, at]:.1%})" for at in order[:3])
+        if len(order):
+            more = f" and {len(order) - 3} more" if len(order) > 3 else ""
+            said.append(f"{names[column]}: {shown}{more}")
+    if said:
+        more = f"; and of {len(said) - NAMED} more columns" if len(said) > NAMED else ""
+        before = f"{reasons['atoms']}; " if "atoms" in reasons else ""
+        reasons["atoms"] = before + "; ".join(said[:NAMED]) + more
+
+
+def _plan_categories(
+    rows: Rows, group: Group, domain: Categorical | OneHot, raw: Columns, constant: np.ndarray
+) -> Planned:
+    """Columns of levels, or one group of 0/1 columns."""
+    dummies = isinstance(domain, OneHot)
+    if isinstance(domain, Categorical) and domain.levels is not None and len(domain.levels) > 1:
+        constant = np.zeros_like(constant)  # the other levels may come all the same
+    varying = np.flatnonzero(~constant)
+    parts = []
+    if constant.any() and not dummies:
+        parts.append(plan_constants(raw, group, np.flatnonzero(constant), rows.count, False))
+    if dummies or len(varying):
+        used = np.arange(len(group.columns)) if dummies else varying
+        options, arrays = plan_categories(rows.select(used), domain, group.declared)
+        parts.append(Part("categories", group.columns[used], domain, options, arrays))
+    groups = 1 if dummies else len(varying)
+    return Planned(
+        parts,
+        "binomial",
+        "mixture",
+        np.ones(len(group.columns)),
+        float(groups),
+        np.full(rows.count, float(groups)),
+        groups,
     )
-
-
-def resolve_domain(asked: Any, X: Any, reasons: dict[str, str]) -> Domain:
-    """A domain by its name, or what the data shows; the data is checked against it."""
-    if isinstance(asked, Domain):
-        domain = asked
-    elif not isinstance(asked, str):
-        made = f": write {asked.__name__}()" if isinstance(asked, type) and issubclass(asked, Domain) else ""
-        raise TypeError(f"domain must be a name or a Domain, got {asked!r}{made}")
-    elif one_of("domain", asked, ("auto", *domains.DOMAINS)) == "auto":
-        domain, why = domains.infer(X)
-        reasons["domain"] = f"{domain}: {why}"
-    elif asked == "bounded":
-        domain = domains.Bounded(float(X.max()) or 1.0)
-    else:
-        domain = domains.DOMAINS[asked]()
-    domain.check(X)
-    return domain
 
 
 def network_name(network: Any) -> str:
@@ -183,7 +286,9 @@ def build_block(parts: list[Part]) -> Block:
         if "all_columns" in options:
             options["layout"] = (options.pop("all_columns"), arrays.pop("places"))
         kind = BLOCKS[one_of("block", part.kind, tuple(BLOCKS))]
-        blocks.append(kind(**options, **arrays))
+        block = kind(**options, **arrays)
+        block.coding = part.coding
+        blocks.append(block)
     if len(blocks) == 1:
         return blocks[0]
     return Blocks(blocks, [torch.from_numpy(part.columns) for part in parts])

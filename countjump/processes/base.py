@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from countjump.blocks.base import Step
+from countjump.blocks.base import ChainStep
 from countjump.laws import Law, Streams
 from countjump.schedules import Schedule, even_times
 
@@ -56,7 +56,7 @@ class Process(ABC):
         """What is known of some of so many rows to train on, (some, knowables); None where nothing can be."""
         return None
 
-    def finish(self, z: Any, before: Step, denoise: Denoise, streams: Streams) -> Any:
+    def finish(self, z: Any, before: ChainStep, denoise: Denoise, streams: Streams) -> Any:
         """From z_0, and the step that led there, to x_0."""
         return z
 

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from countjump.blocks.base import Belief, Block, Step
+from countjump.blocks.base import Belief, Block, ChainStep
 from countjump.laws import CountLaw, Law, Shifted, Streams
 from countjump.processes.base import Denoise, Process
 from countjump.schedules import Schedule
@@ -90,7 +90,7 @@ class Jump(Process):
         before = (t - 1 / getattr(self.schedule, "timesteps", 1000)).clamp(min=0)
         return self.block.divergence(prediction, x, z, alpha, self.schedule.reveal(before, t), *without)
 
-    def finish(self, z: Any, before: Step, denoise: Denoise, streams: Streams) -> Any:
+    def finish(self, z: Any, before: ChainStep, denoise: Denoise, streams: Streams) -> Any:
         belief = denoise(z, before.t.new_zeros(1)) if self.block.decoding == "draw" else None
         return self.block.decode(z, belief, before, self.schedule.alpha(before.t)[:, None], streams)
 
