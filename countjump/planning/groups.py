@@ -13,7 +13,7 @@ from countjump import domains
 from countjump.data import Rows
 from countjump.domains import Binary, Bounded, Categorical, Domain, NonNegative, OneHot, Simplex
 from countjump.planning.decisions import SPARSE, WIDE, one_of
-from countjump.transforms import Coding, Offset, Step
+from countjump.transforms import Coding, Offset, Step, Weights
 from countjump.transforms.columns import decimals_of, find_offset, find_step
 
 MANY = 1000
@@ -345,7 +345,9 @@ def _dummy_groups(X: Any, flags: np.ndarray) -> list[np.ndarray]:
 
 def _declared_transforms(transform: Any, names: Names) -> dict[int, tuple[float, float | None]]:
     """(offset, step) of the columns that a request names."""
-    if transform is None or (isinstance(transform, str) and one_of("transform", transform, ("auto",))):
+    if transform is None or isinstance(transform, Weights):
+        return {}
+    if isinstance(transform, str) and one_of("transform", transform, ("auto",)):
         return {}
     whole: Mapping[Any, Any] = transform if isinstance(transform, Mapping) else {slice(None): transform}
     chosen: dict[int, tuple[float, float | None]] = {}
