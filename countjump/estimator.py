@@ -414,7 +414,7 @@ class Estimator(Fitted, ABC):
     def sample(
         self,
         n_samples: int = 1,
-        steps: int = 20,
+        steps: int | None = None,
         random_state: Any = None,
         y: Any = None,
         guidance: float = 1.0,
@@ -422,12 +422,16 @@ class Estimator(Fitted, ABC):
     ) -> Any:
         """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps, its y, guidance) alone.
 
+        ``steps`` are 20 by default for one column and for wide rows, and 50 for tables of several columns: these are drawn apart in
+        a step, and lose less of their dependence in more of them.
+
         Of a model that was fitted with y, ``y`` is one label (or row of covariates) for all rows, one for each, or None: then they
         are drawn as they were in training. ``guidance`` = w mixes the network's outputs with y and without it, o_u + w (o_c − o_u):
         1 is plain conditioning, and more makes rows more typical of their y than the data's are. With ``return_y`` the y of
         the rows is returned too, (X, y).
         """
         validation().check_is_fitted(self, "plan_")
+        steps = default_steps(self.block_.varying) if steps is None else steps
         n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
         denoise = self._denoise(guidance)
         seed = as_seed(random_state)
@@ -843,13 +847,18 @@ def default_batch_size(rows: int, columns: int) -> int:
     return most if columns == 1 else min(most, max(128, 2 ** int(np.log2(max(rows / 5, 1)))))
 
 
+def default_steps(columns: int) -> int:
+    """Steps of a chain."""
+    return 50 if 1 < columns < WIDE else 20
+
+
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
     """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within bounds."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
         return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
-    share, most = (10, 2000) if columns == 1 else (5, 3000)
-    return int(np.clip(rows * columns / share, 1000, most))
+    share, most = (10, 2000) if columns == 1 else (5, 3000 + max(rows * columns - 10**5, 0) / 50)
+    return int(np.clip(rows * columns / share, 1000, min(most, 6000)))
 
 
 def as_seed(random_state: Any) -> int:

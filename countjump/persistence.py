@@ -39,7 +39,14 @@ MOST_BYTES = 2**28
 
 OBJECTS: dict[str, Any] = {
     **{kind.__name__: kind for kind in DOMAINS.values()},
-    **{"LinearBeta": LinearBeta, "Cosine": Cosine, "Geometric": Geometric, "Offset": Offset, "Step": Step, "Weights": Weights},
+    **{
+        "LinearBeta": LinearBeta,
+        "Cosine": Cosine,
+        "Geometric": Geometric,
+        "Offset": Offset,
+        "Step": Step,
+        "Weights": Weights,
+    },
 }
 
 
