@@ -853,12 +853,14 @@ def default_steps(columns: int) -> int:
 
 
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
-    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within bounds."""
+    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within
+    bounds, that of tables growing with them."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
         return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
-    share, most = (10, 2000) if columns == 1 else (5, 3000 + max(rows * columns - 10**5, 0) / 50)
-    return int(np.clip(rows * columns / share, 1000, min(most, 6000)))
+    if columns == 1:
+        return int(np.clip(rows / 10, 1000, 2000))
+    return int(np.clip(rows * columns / 5, 1000, np.clip(1000 + rows * columns / 50, 3000, 6000)))
 
 
 def as_seed(random_state: Any) -> int:
