@@ -130,7 +130,7 @@ def complete_by_particles(
     z = block.hold(process.prior(len(each), many, device), whole, held)
     log_weight = torch.zeros(rows, particles, dtype=torch.float64, device=device)
     for t, s in itertools.pairwise(times.to(device)[:, None]):
-        step = Step(z, denoise(z, t, condition, held), t)
+        step = ChainStep(z, denoise(z, t, condition, held), t)
         reveal = process.schedule.reveal(s[None], t[None])
         came = take(block.bridge(z[first], x, partly, reveal, generator), each)
         law = process.reverse(z, step.prediction, s[None], t[None])
@@ -141,14 +141,14 @@ def complete_by_particles(
             again = (index != torch.arange(particles, device=device)).any(1)
             log_weight = torch.where(again[:, None], 0.0, log_weight)
             place = (index + first[:, None]).flatten()
-            z, step = z[place], Step(step.z[place], step.prediction[place], t)
+            z, step = z[place], ChainStep(step.z[place], step.prediction[place], t)
         z = block.hold(z, whole, held)
     belief = None
     if block.decoding == "draw":
         belief, change = block.belief_given(denoise(z, t.new_zeros(1), condition, held), x[each], some)
         log_weight = log_weight + change.reshape(rows, particles)
     pick = first + draw_category(log_weight, generator)
-    before = Step(step.z[pick], step.prediction[pick], step.t)
+    before = ChainStep(step.z[pick], step.prediction[pick], step.t)
     alpha = process.schedule.alpha(step.t)[:, None]
     one = Streams([generator], rows)
     return block.decode(z[pick], None if belief is None else belief[pick], before, alpha, one)

@@ -49,3 +49,14 @@ def wide_reals(rows=90, columns=256):
     X = sp.random(rows, columns, density=0.05, random_state=0, data_rvs=np.random.default_rng(0).random, format="csr")
     X.data = 0.1 - np.log(X.data)
     return X
+
+
+def check_domains(model, Y):
+    """Every part of a model's rows is in its domain, as it is coded, and the same comes back from that."""
+    Y = np.asarray(Y.toarray() if sp.issparse(Y) else Y, dtype=float)
+    for part in model.plan_.parts:
+        own = Y[:, part.columns]
+        coded = own if part.coding is None else part.coding.code(own)
+        part.domain.check(coded)
+        if part.coding is not None:
+            np.testing.assert_array_equal(part.coding.decode(coded), own)

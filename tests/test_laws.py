@@ -151,7 +151,10 @@ COUNTS: dict[str, tuple[Family | Law, object]] = {
     "NegativeBinomial": (NegativeBinomial(d(1.5, 0.1), d(2.0, 0.5)), grid(200)),
     "Mixture": (mixture(), grid(60)),
     "Mixture with atoms": (
-        Mixture(d([0.3, 0.5, -0.4], [0.0, -torch.inf, 0.7]), (Known(d([2, 7], [0, 5])), NegativeBinomial(d([2], [0.7]), d([3], [1])))),
+        Mixture(
+            d([0.3, 0.5, -0.4], [0.0, -torch.inf, 0.7]),
+            (Known(d([2, 7], [0, 5])), NegativeBinomial(d([2], [0.7]), d([3], [1]))),
+        ),
         grid(120),
     ),
     "Multinomial": (Multinomial(d([0.0, 1.0, -1.0], [0.0, -torch.inf, 0.0])), torch.eye(3, dtype=torch.float64)),
@@ -202,7 +205,10 @@ REALS: dict[str, tuple[Family | Law, list[float], float]] = {
         [0.0], 60.0,
     ),
     "Mixture with atoms where there is a density": (
-        Mixture(d([[0.5, 0.0, 1.0]], [[-1.0, 0.0, 0.0]]), (Known(d([[0, 2.5]], [[0, 2.5]])), Gamma(d([[3]], [[5]]), d([[3]], [[2]])))),
+        Mixture(
+            d([[0.5, 0.0, 1.0]], [[-1.0, 0.0, 0.0]]),
+            (Known(d([[0, 2.5]], [[0, 2.5]])), Gamma(d([[3]], [[5]]), d([[3]], [[2]]))),
+        ),
         [0.0, 2.5], 60.0,
     ),
     "Product": (Product(Gamma(d([2.5], [1.2]), d([1.5], [3.0]))), [], 60.0),

@@ -20,8 +20,8 @@ NARROW = 1e-6
 """The cell of reals that are written with any number of digits, as a part of their range."""
 
 FREE, MOST_FREE, ROWS_FOR_FREE, DEGREE = 8, 64, 200, 6
-"""Atoms of a column that have a log-odds of their own, at least and at most; rows for each of them; and the degree of the polynomial
-in their ranks that all have."""
+"""Atoms of a column that have a log-odds of their own, at least and at most; rows for each of them; and the degree of the
+polynomial in their ranks that all have."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from countjump import domains
 from countjump.data import Rows
 from countjump.domains import Binary, Bounded, Categorical, Count, Domain, NonNegative, OneHot, Simplex
 from countjump.planning.decisions import SPARSE, WIDE, one_of
-from countjump.transforms import Coding, Offset, Step
+from countjump.transforms import Coding, Offset, Step, Weights
 from countjump.transforms.columns import decimals_of, find_offset, find_step
 
 MANY = 1000
@@ -255,7 +255,11 @@ def _column_by_column(
         places = np.flatnonzero(kinds == kind)
         if len(places):
             groups.append(_group(X, kind, places, columns, [found[place] for place in places]))
-    _say_kinds(kinds, found, columns, names, dummies, reasons)
+    plain = len(groups) == 1 and not any(each.is_coded for each in found)
+    if plain and (shown := domains.infer(X))[0] == groups[0].domain:
+        _say(reasons, "domain", f"{shown[0]}: {shown[1]}")
+    else:
+        _say_kinds(kinds, found, columns, names, dummies, reasons)
     return groups
 
 
@@ -348,7 +352,9 @@ def _dummy_groups(X: Any, flags: np.ndarray) -> list[np.ndarray]:
 
 def _declared_transforms(transform: Any, names: Names) -> dict[int, tuple[float, float | None]]:
     """(offset, step) of the columns that a request names."""
-    if transform is None or (isinstance(transform, str) and one_of("transform", transform, ("auto",))):
+    if transform is None or isinstance(transform, Weights):
+        return {}
+    if isinstance(transform, str) and one_of("transform", transform, ("auto",)):
         return {}
     whole: Mapping[Any, Any] = transform if isinstance(transform, Mapping) else {slice(None): transform}
     chosen: dict[int, tuple[float, float | None]] = {}

@@ -15,6 +15,9 @@ import numpy as np
 MOST_DECIMALS = 8
 """Digits behind the point with which a number may be written; with more it is a real."""
 
+LEAST_MULTIPLES = 10
+"""Values, besides the smallest, that are all multiples of some number before that is more than chance (one in 2^10)."""
+
 MOST_CELLS = 1000
 """Steps from the smallest to the largest value, up to which a column of fractions is one of steps."""
 
@@ -137,7 +140,8 @@ def decimals_of(values: np.ndarray) -> int:
     """
     spacing = np.spacing(np.abs(values)).max(initial=0.0)
     for places in range(MOST_DECIMALS + 1):
-        if np.abs(values - np.round(values, places)).max(initial=0.0) <= spacing:
+        rounded = np.round(values, places)
+        if np.abs(values - rounded).max(initial=0.0) <= spacing and (values[rounded == 0] == 0).all():
             return places if places == 0 or 10.0**-places > 64 * spacing else -1
     return -1
 
@@ -145,10 +149,11 @@ def decimals_of(values: np.ndarray) -> int:
 def find_step(values: np.ndarray) -> float | None:
     """The largest number of which the differences of all values are multiples, if there is one that tells something.
 
-    It tells something if the column has at most a thousand steps from end to end; whole numbers are steps of one, at least.
+    It tells something if the column has at most a thousand steps from end to end; whole numbers are steps of one, at least. That a
+    few values have a common divisor is chance: theirs is the last digit with which they are written.
 
-    >>> find_step(np.array([0.1, 0.3, 0.7])), find_step(np.array([10.0, 15.0, 40.0]))
-    (0.2, 5.0)
+    >>> find_step(0.1 + 0.2 * np.arange(12)), find_step(5.0 * np.arange(3, 15)), find_step(np.array([0.1, 0.3, 0.7]))
+    (0.2, 5.0, 0.1)
     """
     distinct = np.unique(values)
     places = decimals_of(distinct)
@@ -157,7 +162,7 @@ def find_step(values: np.ndarray) -> float | None:
     units = np.rint((distinct - distinct[0]) * 10.0**places)
     if units[-1] > 2**53:
         return None
-    common = int(np.gcd.reduce(units.astype(np.int64)))
+    common = int(np.gcd.reduce(units.astype(np.int64))) if (values > distinct[0]).sum() >= LEAST_MULTIPLES else 1
     cells = units[-1] / common
     if cells > MOST_CELLS and places > 0:
         return None
@@ -168,7 +173,7 @@ def find_offset(values: np.ndarray, step: float | None) -> float:
     """Where a column begins, if that is not at zero.
 
     It is not if a value is negative, if the values spread less than counts of their size would (their variance, in steps, is below
-    half their mean), or if they begin as if at a wall.
+    half their mean, and by more than chance), or if they begin as if at a wall.
     """
     low, size = float(values.min()), step or 1.0
     if step is None:
@@ -181,9 +186,9 @@ def find_offset(values: np.ndarray, step: float | None) -> float:
         return math.floor((low - room) * 10.0**digits) / 10.0**digits
     n = values / size
     wall = low > 0 and begins_at_wall(np.rint((values - low) / size), len(values))
-    return (
-        low if low < 0 or n.var() < n.mean() / 2 or wall else 0.0 if _is_multiple(low, size) else math.fmod(low, size)
-    )
+    if low < 0 or wall or n.var() < min(0.5, _least_dispersion(len(n))) * n.mean():
+        return low
+    return 0.0 if _is_multiple(low, size) else math.fmod(low, size)
 
 
 def begins_at_wall(n: np.ndarray, rows: int) -> bool:
@@ -194,6 +199,12 @@ def begins_at_wall(n: np.ndarray, rows: int) -> bool:
     """
     at, after = int((n == 0).sum()), int((n == 1).sum())
     return at >= max(5, 0.01 * rows) and at * at >= 15 * after
+
+
+def _least_dispersion(rows: int) -> float:
+    """The variance over the mean that one sample of Poisson counts in a thousand has (Wilson and Hilferty's chi-square)."""
+    part = 2 / (9 * max(rows - 1, 1))
+    return max(1 - part - 3 * math.sqrt(part), 0.0) ** 3
 
 
 def _is_multiple(value: float, size: float) -> bool:
