@@ -45,10 +45,10 @@ class Names:
         return str(column) if self.names is None else self.names[column]
 
     def find(self, key: Any, what: str) -> list[int]:
-        """The columns that a name, an index, a slice or a tuple of these says."""
+        """The columns that a name, an index, a range, a slice or a tuple of these says."""
         if isinstance(key, slice):
             return list(range(self.count))[key]
-        if isinstance(key, tuple):
+        if isinstance(key, tuple | range):
             return [column for each in key for column in self.find(each, what)]
         if self.names is not None and isinstance(key, str):
             if key not in self.names:
@@ -60,7 +60,7 @@ class Names:
             if not -self.count <= key < self.count:
                 raise ValueError(f"{what} names the column {key}, and X has {self.count} columns")
             return [int(key) % self.count]
-        raise TypeError(f"{what} has the key {key!r}: use a column's name, its index, a slice or a tuple of them")
+        raise TypeError(f"{what} has the key {key!r}: use a column's name, its index, a range, a slice or a tuple of them")
 
     def said(self, columns: Iterable[int]) -> str:
         """Some columns in words, not too many of them."""
