@@ -22,7 +22,7 @@ from countjump.atomic import check_writable
 if TYPE_CHECKING:
     from countjump.domains import Domain
 
-DOMAINS = ("non-negative", "count", "binary", "one-hot", "simplex", "bounded")
+DOMAINS = ("non-negative", "count", "binary", "one-hot", "simplex", "bounded", "categorical")
 EXPERIMENTS = ("documents", "univariate")
 """The names of what is there, known without importing it."""
 

@@ -238,12 +238,11 @@ def _column_by_column(
             found.append(_Found("count" if whole else "real", offset, step or (1.0 if whole else None), True))
         else:
             found.append(_look_at(values, look, several=X.shape[1] > 1))
-        if found[-1].offset > values.min():
-            raise ValueError(
-                f"column {names[column]} has {values.min():g}, below its offset {found[-1].offset:g}: lower the offset"
-            )
         if not look and values.min() < 0:
-            domains.check_not_negative(X)
+            raise ValueError(
+                f"column {names[column]} has {values.min():g}, which is negative, and transform=None takes values as they are: "
+                f"give it an Offset, or leave transform='auto'"
+            )
     groups = []
     kinds = np.array([each.kind for each in found])
     dummies = _dummy_groups(X, np.flatnonzero(kinds == "flag"))
@@ -279,7 +278,8 @@ def _group(X: Any, kind: str, places: np.ndarray, columns: np.ndarray, found: li
     if kind == "bounded":
         return Group(Bounded(1.0), columns[places], False, None, decimals)
     if whole:
-        domain: Domain = domains.infer_bound(coding.code(Rows(X).select(places).dense(np.arange(rows))))[0]
+        n = coding.code(Rows(X).select(places).dense(np.arange(rows)))
+        domain: Domain = domains.infer_bound(n.clip(min=0))[0]  # only a constant, which is what it is, can lie below
     else:
         domain = NonNegative()
     return Group(domain, columns[places], False, coding, decimals)
