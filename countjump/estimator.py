@@ -298,7 +298,6 @@ class Estimator(Fitted, ABC):
     def _identity(self) -> str:
         """What decides a fit besides the data."""
         silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
-        params = {name: value for name, value in self.get_params().items() if name not in silent}
 
         def described(value: Any) -> Any:
             try:
@@ -306,7 +305,8 @@ class Estimator(Fitted, ABC):
             except TypeError:  # a network of one's own
                 return getattr(value, "__name__", repr(value))
 
-        return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=described)
+        params = {name: described(value) for name, value in self.get_params().items() if name not in silent}
+        return json.dumps([type(self).__name__, __version__, params], sort_keys=True)
 
     def _adopt(
         self,

@@ -72,7 +72,7 @@ def encode(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | range):
         return [encode(item) for item in value]
     if isinstance(value, slice):
         return {"type": "slice", "of": [value.start, value.stop, value.step]}
