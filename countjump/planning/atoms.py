@@ -146,7 +146,7 @@ def free_levels(values: np.ndarray, largest: int) -> Margin:
 
 
 def basis(atoms: np.ndarray, shares: np.ndarray, rows: int) -> np.ndarray:
-    """How an atom's log-odds follow from a few numbers (A, J): polynomials in its rank and its value, and numbers of the likeliest's own.
+    """How an atom's log-odds follow from a few numbers (A, J): polynomials in its rank and its value, and one of its own.
 
     So columns of many levels are tilted smoothly by what the others say, and a value that sticks out can go its own way.
     """

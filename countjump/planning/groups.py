@@ -60,7 +60,9 @@ class Names:
             if not -self.count <= key < self.count:
                 raise ValueError(f"{what} names the column {key}, and X has {self.count} columns")
             return [int(key) % self.count]
-        raise TypeError(f"{what} has the key {key!r}: use a column's name, its index, a range, a slice or a tuple of them")
+        raise TypeError(
+            f"{what} has the key {key!r}: use a column's name, its index, a range, a slice or a tuple of them"
+        )
 
     def said(self, columns: Iterable[int]) -> str:
         """Some columns in words, not too many of them."""
