@@ -754,7 +754,7 @@ def test_before_fit_and_bad_calls():
             model.score_samples(counts(), **{name: 2.5})
     with pytest.raises(ValueError, match="X has 2 features, but JumpModel is expecting 3"):
         model.score_samples(counts(columns=2))
-    with pytest.raises(TypeError, match="'b'"):
+    with pytest.raises(TypeError, match="strings"):
         model.score_samples([[1, 2, "b"]])
     declared = quick(domain="count").fit(counts())
     with pytest.raises(ValueError, match="not a whole number"):

@@ -60,7 +60,9 @@ class Names:
             if not -self.count <= key < self.count:
                 raise ValueError(f"{what} names the column {key}, and X has {self.count} columns")
             return [int(key) % self.count]
-        raise TypeError(f"{what} has the key {key!r}: use a column's name, its index, a range, a slice or a tuple of them")
+        raise TypeError(
+            f"{what} has the key {key!r}: use a column's name, its index, a range, a slice or a tuple of them"
+        )
 
     def said(self, columns: Iterable[int]) -> str:
         """Some columns in words, not too many of them."""
@@ -238,12 +240,11 @@ def _column_by_column(
             found.append(_Found("count" if whole else "real", offset, step or (1.0 if whole else None), True))
         else:
             found.append(_look_at(values, look, several=X.shape[1] > 1))
-        if found[-1].offset > values.min():
-            raise ValueError(
-                f"column {names[column]} has {values.min():g}, below its offset {found[-1].offset:g}: lower the offset"
-            )
         if not look and values.min() < 0:
-            domains.check_not_negative(X)
+            raise ValueError(
+                f"column {names[column]} has {values.min():g}, which is negative, and transform=None takes values as they are: "
+                f"give it an Offset, or leave transform='auto'"
+            )
     groups = []
     kinds = np.array([each.kind for each in found])
     dummies = _dummy_groups(X, np.flatnonzero(kinds == "flag"))
@@ -279,7 +280,8 @@ def _group(X: Any, kind: str, places: np.ndarray, columns: np.ndarray, found: li
     if kind == "bounded":
         return Group(Bounded(1.0), columns[places], False, None, decimals)
     if whole:
-        domain: Domain = domains.infer_bound(coding.code(Rows(X).select(places).dense(np.arange(rows))))[0]
+        n = coding.code(Rows(X).select(places).dense(np.arange(rows)))
+        domain: Domain = domains.infer_bound(n.clip(min=0))[0]  # only a constant, which is what it is, can lie below
         flags = [each.kind == "flag" for each in found]
         if any(flags) and len(found) < WIDE:  # however rare its ones are; a word that came once at most may come twice
             domain = Count(max=tuple(np.where(flags, 1.0, domain.bounds(len(found)))))
