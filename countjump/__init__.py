@@ -6,25 +6,34 @@ from typing import TYPE_CHECKING, Any
 from countjump._version import __version__
 
 if TYPE_CHECKING:
-    from countjump.domains import Binary, Bounded, Count, NonNegative, OneHot, Simplex
+    from countjump.domains import Binary, Bounded, Categorical, Count, NonNegative, OneHot, Simplex
     from countjump.model import JumpModel
     from countjump.schedules import Cosine, Geometric, LinearBeta
+    from countjump.transforms import Offset, Step, Weights
 
 __all__ = [
     "Binary",
     "Bounded",
+    "Categorical",
     "Cosine",
     "Count",
     "Geometric",
     "JumpModel",
     "LinearBeta",
     "NonNegative",
+    "Offset",
     "OneHot",
     "Simplex",
+    "Step",
+    "Weights",
     "__version__",
 ]
 
-_HOME = {"JumpModel": "model", "Cosine": "schedules", "Geometric": "schedules", "LinearBeta": "schedules"}
+_HOME = {
+    "JumpModel": "model",
+    **dict.fromkeys(("Cosine", "Geometric", "LinearBeta"), "schedules"),
+    **dict.fromkeys(("Offset", "Step", "Weights"), "transforms"),
+}
 """Where the public names live; the others are domains."""
 
 

@@ -130,7 +130,7 @@ class DDPM(Baseline):
         values = X.data if sp.issparse(X) else X
         return SimpleNamespace(
             schedule=schedule,
-            width=params["width"] or default_width(len(varying.mean)),
+            width=params["width"] or default_width(X.shape[0], len(varying.mean)),
             whole=bool((values == np.floor(values)).all()),
             rows=X.shape[0],
             constants=constants,
@@ -208,7 +208,7 @@ class D3PM(Baseline):
         return SimpleNamespace(
             transition=transition,
             states=states,
-            width=params["width"] or default_width(len(varying)),
+            width=params["width"] or default_width(X.shape[0], len(varying)),
             rows=X.shape[0],
             constants=constants,
             log_frequency=_log_frequency(Rows(X).select(varying), states),

@@ -289,7 +289,7 @@ def _parser() -> argparse.ArgumentParser:
     add("model", "MODEL", "the directory of a saved model")
     add("--rows", "N", "how many rows to draw", required=True, least=0)
     add("--out", "FILE", "where to write them: .npz, .npy, .csr, .csv or .tsv", required=True)
-    add("--steps", "N", "steps of the chain (default: 20)", default=20)
+    add("--steps", "N", "steps of the chain (default: 20, or 50 for 2 to 255 columns)")
     add("--seed", "N", "the same seed gives the same rows", least=0)
 
     add = _command(commands, "info", "say what a saved model is", info)

@@ -298,7 +298,6 @@ class Estimator(Fitted, ABC):
     def _identity(self) -> str:
         """What decides a fit besides the data."""
         silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
-        params = {name: value for name, value in self.get_params().items() if name not in silent}
 
         def described(value: Any) -> Any:
             try:
@@ -306,7 +305,8 @@ class Estimator(Fitted, ABC):
             except TypeError:  # a network of one's own
                 return getattr(value, "__name__", repr(value))
 
-        return json.dumps([type(self).__name__, __version__, params], sort_keys=True, default=described)
+        params = {name: described(value) for name, value in self.get_params().items() if name not in silent}
+        return json.dumps([type(self).__name__, __version__, params], sort_keys=True)
 
     def _adopt(
         self,
@@ -340,6 +340,8 @@ class Estimator(Fitted, ABC):
         kept, training = shuffled[:held_out], shuffled[held_out:]
         batch_size = params["batch_size"] or default_batch_size(rows.count, block.varying)
         updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
+        if hasattr(denoiser.network, "drop"):
+            denoiser.network.drop(default_dropout(rows.count, block.varying))
 
         def given(index: np.ndarray, generator: torch.Generator, learning: bool) -> torch.Tensor | None:
             if conditions is None:
@@ -414,7 +416,7 @@ class Estimator(Fitted, ABC):
     def sample(
         self,
         n_samples: int = 1,
-        steps: int = 20,
+        steps: int | None = None,
         random_state: Any = None,
         y: Any = None,
         guidance: float = 1.0,
@@ -422,12 +424,16 @@ class Estimator(Fitted, ABC):
     ) -> Any:
         """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps, its y, guidance) alone.
 
+        ``steps`` are 20 by default for one column and for wide rows, and 50 for tables of several columns: these are drawn apart in
+        a step, and lose less of their dependence in more of them.
+
         Of a model that was fitted with y, ``y`` is one label (or row of covariates) for all rows, one for each, or None: then they
         are drawn as they were in training. ``guidance`` = w mixes the network's outputs with y and without it, o_u + w (o_c − o_u):
         1 is plain conditioning, and more makes rows more typical of their y than the data's are. With ``return_y`` the y of
         the rows is returned too, (X, y).
         """
         validation().check_is_fitted(self, "plan_")
+        steps = default_steps(self.block_.varying) if steps is None else steps
         n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
         denoise = self._denoise(guidance)
         seed = as_seed(random_state)
@@ -839,17 +845,31 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
 
 def default_batch_size(rows: int, columns: int) -> int:
     """Rows per update: the more, the narrower they are; of a small table a fifth, about."""
-    most = 2048 if columns == 1 else 1024 if columns < 16 else 256 if columns < WIDE else 128
+    most = 2048 if columns == 1 else 1024 if columns <= 4 else 512 if columns < 16 else 256 if columns < WIDE else 128
     return most if columns == 1 else min(most, max(128, 2 ** int(np.log2(max(rows / 5, 1)))))
 
 
+def default_steps(columns: int) -> int:
+    """Steps of a chain."""
+    return 50 if 1 < columns < WIDE else 20
+
+
+def default_dropout(rows: int, columns: int) -> float:
+    """The share of hidden units that are left out while training: the fewer rows a table has, the more."""
+    if columns == 1 or columns >= WIDE:
+        return 0.0
+    return 0.3 if rows < 2000 else 0.1 if rows < 10_000 else 0.0
+
+
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
-    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within bounds."""
+    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within
+    bounds, that of tables growing with them."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
         return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
-    share, most = (10, 2000) if columns == 1 else (5, 3000)
-    return int(np.clip(rows * columns / share, 1000, most))
+    if columns == 1:
+        return int(np.clip(rows / 10, 1000, 2000))
+    return int(np.clip(rows * columns / 5, 1000, np.clip(1000 + rows * columns / 50, 3000, 6000)))
 
 
 def as_seed(random_state: Any) -> int:

@@ -60,8 +60,9 @@ class JumpModel(Starts):
         What the values are. The names are "non-negative", "count", "binary", "one-hot", "simplex", "bounded" and "categorical";
         "auto" looks at every column (at wide sparse rows as a whole). A mapping's keys are a column's name, its index, a slice or
         a tuple of these; columns that it leaves out are "auto".
-    transform : "auto", None, an Offset, a Step, a tuple of both, or a mapping from columns to these
-        What is taken off a column before it is a count; "auto" looks, None takes values as they are.
+    transform : "auto", None, an Offset, a Step, a tuple of both, or a mapping from columns to these; or Weights
+        What is taken off a column before it is a count, or the weights that wide counts have; "auto" looks, None takes values as
+        they are.
     process : "auto", "poisson" or "binomial"
         How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
     belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts, sparse reals)
@@ -155,6 +156,13 @@ class JumpModel(Starts):
     def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
         self._weights_said: dict[str, str] = {}
+        asked = self.get_params()["transform"]
+        if isinstance(asked, Weights):
+            asked.exact_counts(sp.csr_matrix(X))
+            self._weights_said = {"scaling": f"{asked}, as declared"}
+            return asked
+        if asked is None:
+            return None
         said = (self.domain, self.process, self.belief, self.lam)
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
             return None

@@ -27,7 +27,7 @@ from countjump._version import __version__
 from countjump.atomic import check_writable, locked, plain_path, write_atomically
 from countjump.domains import DOMAINS
 from countjump.schedules import Cosine, Geometric, LinearBeta
-from countjump.transforms import Offset, Step
+from countjump.transforms import Offset, Step, Weights
 
 FORMAT = "countjump-model"
 VERSION = 7
@@ -39,7 +39,14 @@ MOST_BYTES = 2**28
 
 OBJECTS: dict[str, Any] = {
     **{kind.__name__: kind for kind in DOMAINS.values()},
-    **{"LinearBeta": LinearBeta, "Cosine": Cosine, "Geometric": Geometric, "Offset": Offset, "Step": Step},
+    **{
+        "LinearBeta": LinearBeta,
+        "Cosine": Cosine,
+        "Geometric": Geometric,
+        "Offset": Offset,
+        "Step": Step,
+        "Weights": Weights,
+    },
 }
 
 
@@ -65,7 +72,7 @@ def encode(value: Any) -> Any:
         return value.tolist()
     if isinstance(value, Path):
         return str(value)
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | range):
         return [encode(item) for item in value]
     if isinstance(value, slice):
         return {"type": "slice", "of": [value.start, value.stop, value.step]}

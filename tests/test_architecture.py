@@ -9,6 +9,7 @@ import pytest
 
 import countjump
 from countjump import blocks, sparse, states
+from countjump.domains import DOMAINS
 
 ROOT = Path(countjump.__file__).parent
 
@@ -76,7 +77,7 @@ ROOMS: dict[str, set[str]] = {
     },
     "metrics": set(),
     "report": set(),
-    "__init__": {"_version", "domains", "schedules", "model"},
+    "__init__": {"_version", "domains", "schedules", "transforms", "model"},
     "countjump": set(),
     "experiments": {"atomic", "data", "baselines", "metrics", "report", "countjump"},
     "demo": {"atomic", "laws", "data", "sampling", "model", "report"},  # one chain, filmed
@@ -300,6 +301,8 @@ def test_a_fit_draws_nothing():
 
 def test_public_names_are_there_when_they_are_asked_for():
     assert set(countjump.__all__) <= set(dir(countjump))
+    assert {kind.__name__ for kind in DOMAINS.values()} <= set(countjump.__all__)
+    assert {"Cosine", "Geometric", "JumpModel", "LinearBeta", "Offset", "Step", "Weights"} <= set(countjump.__all__)
     for name in countjump.__all__:
         assert getattr(countjump, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Jump'"):

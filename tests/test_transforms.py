@@ -195,12 +195,15 @@ def test_reals_are_not_counts():
 
 def test_what_is_absent_is_said():
     assert "a matrix of 0 entries" in find(sp.csr_matrix((5, 5)))[1]
+    assert "a matrix of 0 entries" in find(sp.csr_matrix((np.zeros(2), ([0, 1], [2, 3])), (5, 5)))[1]
     assert "too few entries" in find(sp.eye(50, format="csr") * 0.3)[1]  # one entry a row is whatever one likes
     x = weights().apply(documents()).tolil()
     x[3, 5] = 0.123456
     found, said = find(sp.csr_matrix(x))
     assert found is None
     assert "% of the entries are not whole multiples" in said
+    extreme = sp.csr_matrix(np.random.default_rng(0).choice([0.0, 1.1e-300, 3e-300, 1.7e300], size=(50, 20)))
+    assert find(extreme)[0] is None
     chosen = per(1e4, documents())[:, :150]  # the lengths are of words that are no longer there
     found, said = find(sp.csr_matrix(chosen))
     assert found is None

@@ -205,12 +205,12 @@ class Block(nn.Module, ABC):
         generator: torch.Generator,
         known: Tensor | None = None,
     ) -> Tensor:
-        """−ln belief(x_0), or −ln belief(z_0 − z_t), of what is not known, per row, on a scale of about one per entry."""
+        """−ln belief(x_0), or −ln belief(z_0 − z_t), of what is not known, per row, on a scale of about one per column."""
         law, value = belief.data, x
         if law is None:
             law, value = belief.missing, self.missing(x, z, alpha).sample(generator)
         log_prob = law.log_prob(value) if known is None else law.log_prob_without(value, known)
-        return -log_prob / value[0].numel()
+        return -log_prob / self.varying
 
     def rate_scale(self, alpha: Tensor) -> Tensor:
         """What E[z_0 − z_t given x_0] is in units of x_0: λ (1 − α) for Poisson JUMP; 1 where z_0 is x_0."""

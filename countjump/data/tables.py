@@ -39,6 +39,9 @@ class Layout:
         """That of a table; None for what is a matrix of numbers. Levels that are ``declared`` are taken as they are."""
         if is_frame(X):
             names = tuple(str(name) for name in X.columns)
+            if len(set(names)) < len(names):
+                twice = next(name for name in names if names.count(name) > 1)
+                raise ValueError(f"X has several columns of the name {twice!r}: give each a name of its own")
             dtypes = tuple(_described(X.dtypes.iloc[i]) for i in range(X.shape[1]))
             columns = [X.iloc[:, i] for i in range(X.shape[1])]
             strings = [i for i, column in enumerate(columns) if is_strings(column)]
@@ -173,6 +176,13 @@ def _all_levels(
 
 def _checked_strings(column: Any, name: str) -> list[Any]:
     values = column.tolist()
+    texts = [isinstance(value, str) for value in values]
+    if any(texts) and not all(texts):
+        row = texts.index(not texts[0])
+        other = "a string among numbers" if texts[row] else "no string among strings, or missing"
+        raise ValueError(
+            f"column {name!r}, row {row}: {values[row]!r} is {other}: give a column one kind of values (and '' for what is missing)"
+        )
     for row, value in enumerate(values):
         if not isinstance(value, str | int | float | bool) or value != value:
             raise ValueError(

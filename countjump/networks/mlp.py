@@ -52,10 +52,11 @@ class SparseLinear(nn.Linear):
 
 
 class Block(nn.Module):
-    """Two layers with what the time says added between them, layer norm, leaky ReLU, and a skip around."""
+    """Two layers with what the time says added between them, layer norm, leaky ReLU, dropout, and a skip around."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
+        self.dropout = 0.0
         self.norm = nn.LayerNorm(width)
         self.first = nn.Linear(width, width)
         self.second = nn.Linear(width, width)
@@ -63,7 +64,7 @@ class Block(nn.Module):
     def forward(self, h: Tensor, time: Tensor) -> Tensor:
         """(B, width) and (B, width) → (B, width)."""
         inner = self.first(functional.leaky_relu(self.norm(h), 0.01)) + time
-        return h + self.second(functional.leaky_relu(inner, 0.01))
+        return h + self.second(functional.dropout(functional.leaky_relu(inner, 0.01), self.dropout, self.training))
 
 
 class MLP(nn.Module):
@@ -84,6 +85,11 @@ class MLP(nn.Module):
         self.output = nn.Linear(width, outputs)
         nn.init.normal_(self.output.weight, std=0.01 / width**0.5)
         nn.init.zeros_(self.output.bias)
+
+    def drop(self, share: float) -> None:
+        """Leave out this share of the hidden units while training, at random."""
+        for block in self.blocks:
+            block.dropout = share  # type: ignore[assignment]
 
     def forward(self, features: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
         """Features (B, inputs), times (B,) or (1,), and vectors (B, width) of what is given besides → (B, outputs).

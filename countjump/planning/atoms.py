@@ -19,9 +19,9 @@ LEAST_ROWS = 3
 NARROW = 1e-6
 """The cell of reals that are written with any number of digits, as a part of their range."""
 
-FREE, MOST_FREE, ROWS_FOR_FREE, DEGREE = 8, 64, 200, 6
-"""Atoms of a column that have a log-odds of their own, at least and at most; rows for each of them; and the degree of the polynomial
-in their ranks that all have."""
+FREE, MOST_FREE, ROWS_FOR_FREE, DEGREE = 8, 64, 200, 4
+"""Atoms of a column that have a log-odds of their own, at least and at most; rows for each of them; and the degree of the
+polynomials in their ranks and in their values that all have."""
 
 
 @dataclass(frozen=True)
@@ -146,14 +146,15 @@ def free_levels(values: np.ndarray, largest: int) -> Margin:
 
 
 def basis(atoms: np.ndarray, shares: np.ndarray, rows: int) -> np.ndarray:
-    """How an atom's log-odds follow from a few numbers (A, J): a polynomial in its rank, and numbers of the likeliest's own.
+    """How an atom's log-odds follow from a few numbers (A, J): polynomials in its rank and its value, and one of its own.
 
     So columns of many levels are tilted smoothly by what the others say, and a value that sticks out can go its own way.
     """
     free = int(np.clip(rows // ROWS_FOR_FREE, FREE, MOST_FREE))
     if len(atoms) <= FREE:
         return np.eye(len(atoms))
-    rank = np.cumsum(shares) - shares / 2
-    polynomials = np.polynomial.legendre.legvander(2 * rank / max(shares.sum(), 1e-300) - 1, DEGREE)
+    rank = (np.cumsum(shares) - shares / 2) / max(shares.sum(), 1e-300)
+    value = (atoms - atoms[0]) / (atoms[-1] - atoms[0])
+    by_rank, by_value = (np.polynomial.legendre.legvander(2 * each - 1, DEGREE) for each in (rank, value))
     own = np.argsort(-shares, kind="stable")[:free]
-    return np.hstack([polynomials, np.eye(len(atoms))[:, own]])
+    return np.hstack([by_rank, by_value[:, 1:], np.eye(len(atoms))[:, own]])

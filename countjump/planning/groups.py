@@ -11,9 +11,9 @@ import scipy.sparse as sp
 
 from countjump import domains
 from countjump.data import Rows
-from countjump.domains import Binary, Bounded, Categorical, Domain, NonNegative, OneHot, Simplex
+from countjump.domains import Binary, Bounded, Categorical, Count, Domain, NonNegative, OneHot, Simplex
 from countjump.planning.decisions import SPARSE, WIDE, one_of
-from countjump.transforms import Coding, Offset, Step
+from countjump.transforms import Coding, Offset, Step, Weights
 from countjump.transforms.columns import decimals_of, find_offset, find_step
 
 MANY = 1000
@@ -45,10 +45,10 @@ class Names:
         return str(column) if self.names is None else self.names[column]
 
     def find(self, key: Any, what: str) -> list[int]:
-        """The columns that a name, an index, a slice or a tuple of these says."""
+        """The columns that a name, an index, a range, a slice or a tuple of these says."""
         if isinstance(key, slice):
             return list(range(self.count))[key]
-        if isinstance(key, tuple):
+        if isinstance(key, tuple | range):
             return [column for each in key for column in self.find(each, what)]
         if self.names is not None and isinstance(key, str):
             if key not in self.names:
@@ -60,7 +60,9 @@ class Names:
             if not -self.count <= key < self.count:
                 raise ValueError(f"{what} names the column {key}, and X has {self.count} columns")
             return [int(key) % self.count]
-        raise TypeError(f"{what} has the key {key!r}: use a column's name, its index, a slice or a tuple of them")
+        raise TypeError(
+            f"{what} has the key {key!r}: use a column's name, its index, a range, a slice or a tuple of them"
+        )
 
     def said(self, columns: Iterable[int]) -> str:
         """Some columns in words, not too many of them."""
@@ -280,6 +282,9 @@ def _group(X: Any, kind: str, places: np.ndarray, columns: np.ndarray, found: li
     if whole:
         n = coding.code(Rows(X).select(places).dense(np.arange(rows)))
         domain: Domain = domains.infer_bound(n.clip(min=0))[0]  # only a constant, which is what it is, can lie below
+        flags = [each.kind == "flag" for each in found]
+        if any(flags) and len(found) < WIDE:  # however rare its ones are; a word that came once at most may come twice
+            domain = Count(max=tuple(np.where(flags, 1.0, domain.bounds(len(found)))))
     else:
         domain = NonNegative()
     return Group(domain, columns[places], False, coding, decimals)
@@ -349,7 +354,9 @@ def _dummy_groups(X: Any, flags: np.ndarray) -> list[np.ndarray]:
 
 def _declared_transforms(transform: Any, names: Names) -> dict[int, tuple[float, float | None]]:
     """(offset, step) of the columns that a request names."""
-    if transform is None or (isinstance(transform, str) and one_of("transform", transform, ("auto",))):
+    if transform is None or isinstance(transform, Weights):
+        return {}
+    if isinstance(transform, str) and one_of("transform", transform, ("auto",)):
         return {}
     whole: Mapping[Any, Any] = transform if isinstance(transform, Mapping) else {slice(None): transform}
     chosen: dict[int, tuple[float, float | None]] = {}

@@ -66,9 +66,9 @@ class Plan:
         return replace(domain, max=tuple(bounds)) if isinstance(domain, Count) else each
 
 
-def default_width(columns: int) -> int:
-    """Hidden units of the network."""
-    return 256 if columns > 4 else 128
+def default_width(rows: int, columns: int) -> int:
+    """Hidden units of the network: fewer for few columns, and for few rows of not many."""
+    return 256 if columns > 4 and (rows >= 1000 or columns >= 32) else 128
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ def make_plan(
         t_max=t_max,
         lam=whole_lam,
         network=network,
-        width=asked["width"] or default_width(entries),
+        width=asked["width"] or default_width(X.shape[0], entries),
         parts=[part for each in planned for part in each.parts],
         reasons=reasons,
     )
@@ -180,7 +180,7 @@ def _plan_group(
     chosen_lam = decisions.choose_lam(lam, some, X.shape[1], columns, mine, process, stats, reasons)
     totals = some.filled() if sets else some.totals()
     expected = float(totals.mean()) if sets else decisions.expected_units(chosen_lam, stats, mine, process)
-    width = asked["width"] or default_width(some.columns)
+    width = asked["width"] or default_width(rows.count, some.columns)
     if len(varying):
         bounded = int(np.isfinite(mine.bounds(len(varying))).sum())
         decided = Decided(

@@ -88,7 +88,7 @@ def average_every(stage: Any, update: int) -> int:
 def run(module: nn.Module, stages: Sequence[Any], settings: Settings) -> dict[str, list[dict[str, float]]]:
     """Train ``module`` in place, stage after stage, each left with its best (or last) averaged weights; the histories by stage."""
     checkpoint = Checkpoint(settings.checkpoint, _fingerprint(stages, settings))
-    with checkpoint.held():
+    with checkpoint.held(), torch.random.fork_rng():
         return _run(module, stages, settings, checkpoint)
 
 
@@ -173,7 +173,9 @@ class _Stage:
     def _update(self, rows: np.ndarray) -> None:
         stage, state = self.stage, self.state
         generator = torch.Generator(device=self.weights[0].device)
-        generator.manual_seed(int(np.random.SeedSequence([self.settings.seed, state.update]).generate_state(1)[0]))
+        seed = int(np.random.SeedSequence([self.settings.seed, state.update]).generate_state(1)[0])
+        generator.manual_seed(seed)
+        torch.manual_seed(seed)  # of dropout, which knows no generator
         value = stage.loss(rows, generator)
         for weight in self.weights:
             weight.grad = None

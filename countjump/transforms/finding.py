@@ -64,10 +64,9 @@ def find(X: sp.csr_matrix) -> tuple[Weights | None, str]:
     'looked for counts behind weights, and found none: 96 % of the entries are not whole multiples'
     """
     absent = "looked for counts behind weights, and found none: "
+    tolerance, X = exact(X.dtype), plain(X)
     if not 0 < X.nnz <= MOST_ENTRIES:
         return None, f"{absent}a matrix of {X.nnz:,} entries is not looked at"
-    tolerance = exact(X.dtype)
-    X = plain(X)
     least_wrong, reason = 2.0, "there are too few entries for its rows and columns"
     for fit in _fits(X, tolerance):
         wrong = fit.wrong()
@@ -108,7 +107,8 @@ class _Fit:
 
     def plain(self) -> np.ndarray:
         """x_id/(w_d u_i); not a number where one is unknown."""
-        return np.exp(self.log_x - self.weight[self.column] - self.unit[self.row])
+        with np.errstate(over="ignore"):
+            return np.exp(self.log_x - self.weight[self.column] - self.unit[self.row])
 
     def whole(self) -> np.ndarray:
         """Which of these are some g(n)."""
@@ -137,7 +137,9 @@ class _Fit:
     def _divisor(self, group: np.ndarray, value: np.ndarray, groups: int, most: int) -> np.ndarray:
         """ln of what makes the values of every group some g(n)."""
         smallest = least(group, value, groups)
-        factor = multiple(group, value / smallest[group], groups, self.tolerance, most, self.sublinear)
+        with np.errstate(over="ignore"):  # what is as large is no count
+            value = value / smallest[group]
+        factor = multiple(group, value, groups, self.tolerance, most, self.sublinear)
         return np.log(smallest / factor)
 
     def searched(self, first: np.ndarray) -> _Fit:

@@ -131,7 +131,8 @@ class Weights:
         if hidden:  # the whole row, too, is whole
             group, share = np.concatenate([row, filled]), np.concatenate([share, np.ones(len(filled))])
         if self.norm is not None:
-            share = share / least(group, share, rows)[group]
+            with np.errstate(over="ignore"):  # what is as large is no count
+                share = share / least(group, share, rows)[group]
             share = share * multiple(group, share, rows, tolerance, most_units(tolerance), self.sublinear)[group]
         right = whole(share, tolerance, self.sublinear)
         counts = sp.csr_matrix((nearest(share[: X.nnz], self.sublinear), X.indices, X.indptr), X.shape)
@@ -175,7 +176,8 @@ class Weights:
         if self.norm is not None:
             some = np.isfinite(share)
             unit, _ = mode(row[some], np.log(share[some]), X.shape[0], STEPS * exact(dtype))
-            share = share / np.exp(unit)[row]
+            with np.errstate(over="ignore"):
+                share = share / np.exp(unit)[row]
         number = np.minimum(nearest(share, self.sublinear), _MOST_NEAR)
         near = sp.csr_matrix((number, X.indices, X.indptr), X.shape)
         counts = sp.csr_matrix(
@@ -207,7 +209,8 @@ class Weights:
     def _shares(self, X: sp.csr_matrix) -> np.ndarray:
         """x/(gain w) of every entry."""
         with np.errstate(divide="ignore", over="ignore"):
-            return self._linear(X.data) / (self.gain * self._weight(X.indices))
+            share = self._linear(X.data) / (self.gain * self._weight(X.indices))
+        return np.maximum(share, np.finfo(np.float64).tiny)
 
     def _sizes(self, counts: sp.csr_matrix) -> np.ndarray:
         """Of every row."""

@@ -149,7 +149,9 @@ def dense(rows: Any) -> np.ndarray:
 
 
 def equal(a: Any, b: Any) -> bool:
-    """Whether two matrices are of one kind and equal."""
+    """Whether two matrices or tables are of one kind and equal."""
+    if hasattr(a, "dtypes"):
+        return list(a.dtypes) == list(b.dtypes) and np.array_equal(dense(a), dense(b.iloc[: len(a)]))
     return sp.issparse(a) == sp.issparse(b) and a.dtype == b.dtype and np.array_equal(dense(a), dense(b))
 
 
@@ -162,17 +164,31 @@ def check_rows(model: Any, rows: Any, count: int, X: Any = None) -> None:
         right = sp.issparse(rows) and isinstance(rows, sp.sparray) == isinstance(X, sp.sparray)
         check(right, "wrong result", place, f"{type(rows).__name__} from {type(X).__name__}")
     elif X is not None:
-        check(isinstance(rows, np.ndarray), "wrong result", place, f"{type(rows).__name__} from {type(X).__name__}")
-    if (isinstance(X, np.ndarray) and X.dtype != object) or sp.issparse(X):
+        frame = hasattr(X, "iloc") and not hasattr(X, "sparse")
+        right = type(rows) is type(X) if frame else isinstance(rows, np.ndarray)
+        check(right, "wrong result", place, f"{type(rows).__name__} from {type(X).__name__}")
+    if (isinstance(X, np.ndarray) and X.dtype.kind not in "OU") or sp.issparse(X):
         known = {np.dtype(np.longdouble): np.dtype(np.float64)}  # which no model keeps
         known |= {np.dtype(np.float16): np.dtype(np.float32)} if sp.issparse(X) else {}
         dtype = X.dtype.newbyteorder("=")
         check(rows.dtype.newbyteorder("=") == known.get(dtype, dtype), "wrong result", place, f"dtype {rows.dtype}")
+    if getattr(model, "layout_", None) is not None:
+        unknown = [rows for i, each in model.layout_.levels.items() if not np.isin(dense(rows)[:, i], each).all()]
+        check(not unknown, "wrong result", f"{place}: a level that is none", rows)
+        rows = model.layout_.matrix(rows)
     values = dense(rows).astype(np.float64)
     check(np.isfinite(values).all(), "wrong result", f"{place}: not finite", values)
-    check((values >= 0).all(), "wrong result", f"{place}: negative", values)
-    if getattr(model, "scaling_", None) is None and hasattr(model, "domain_"):
-        slack = np.finfo(rows.dtype).eps * 4 if rows.dtype.kind == "f" else 0.0
+    if getattr(model, "scaling_", None) is not None or not hasattr(model, "domain_"):
+        check((values >= 0).all(), "wrong result", f"{place}: negative", values)
+        return
+    slack = np.finfo(rows.dtype).eps * 4 if rows.dtype.kind == "f" else 0.0
+    for part in model.plan_.parts:
+        mine = values[:, part.columns]
+        mine = mine if part.coding is None else part.coding.code(mine)
+        if part.kind != "constant" and part.domain.name not in ("categorical", "simplex", "one-hot"):
+            check((mine >= -1e-9).all(), "wrong result", f"{place}: negative", mine)
+            check(in_domain(part.domain, mine, slack), "wrong result", f"{place}: not in the domain", part.domain)
+    if not isinstance(model.domain_, dict) and model.domain_.name in ("simplex", "one-hot"):
         check(in_domain(model.domain_, values, slack), "wrong result", f"{place}: not in the domain", model.domain_)
 
 
