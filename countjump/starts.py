@@ -40,12 +40,13 @@ PARTICLES = 16
 class Starts(Estimator):
     """What a model of counts says of rows of which a part was observed."""
 
-    def deepen(self, X: Any, fraction: Any, steps: int = 20, random_state: Any = None) -> Any:
+    def deepen(self, X: Any, fraction: Any, steps: int = 20, random_state: Any = None, y: Any = None) -> Any:
         """Draw the whole rows of which X is left: every unit was kept with probability ``fraction``, a number or one per row.
 
         X is the state of the chain at the time t at which α_t is the fraction; from there it goes down as in :meth:`sample`. No
         observed unit is removed. Counts, also those behind the weights of a model of reals, of the kind of X and the model's
-        dtype. Row i depends on (random_state, i, row i of X, its fraction, steps) alone.
+        dtype. Row i depends on (random_state, i, row i of X, its fraction, steps, its y) alone. ``y`` is that of :meth:`sample`, or
+        None for no label.
 
         >>> from countjump import JumpModel
         >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
@@ -56,18 +57,20 @@ class Starts(Estimator):
         """
         steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
         matrix, fraction = self._observed(X, fraction)
+        given = self._read_condition(y, matrix.shape[0])
         down = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
         pieces = []
         for rows, some, times in self._in_blocks("deepening", matrix, fraction):
-            z = self._down(self._state(some), times, down, [seeded(self.device_, seed, 0, row) for row in rows])
+            own = [seeded(self.device_, seed, 0, row) for row in rows]
+            z = self._down(self._state(some), times, down, own, None if given is None else given[rows])
             pieces.append(self._as_kind(self.block_.write(self.block_.latent(z)), kind_of_matrix(X)))
-        return sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
+        return self._joined(pieces)
 
-    def denoise(self, X: Any, fraction: Any, columns: Any = None) -> np.ndarray:
+    def denoise(self, X: Any, fraction: Any, columns: Any = None, y: Any = None) -> np.ndarray:
         """The expectation of the whole rows of which X is left, float32: X itself and what is believed to be missing.
 
         ``fraction`` is that of :meth:`deepen`. ``columns``, by number or name, are those that are wanted, in this order; None for
-        all. Rows are made in blocks, and of each only these columns are kept.
+        all. Rows are made in blocks, and of each only these columns are kept. ``y`` is that of :meth:`sample`, or None for no label.
 
         >>> from countjump import JumpModel
         >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
@@ -76,6 +79,7 @@ class Starts(Estimator):
         (2, 1)
         """
         matrix, fraction = self._observed(X, fraction)
+        given = self._read_condition(y, matrix.shape[0])
         places = np.arange(matrix.shape[1]) if columns is None else self._places(columns)
         if matrix.shape[0] * len(places) * 4 > memory():
             raise ValueError(
@@ -83,11 +87,11 @@ class Starts(Estimator):
             )
         expected = np.empty((matrix.shape[0], len(places)), dtype=np.float32)
         for rows, some, times in self._in_blocks("denoising", matrix, fraction):
-            expected[rows] = self._expected(self._state(some), times)[:, places]
+            expected[rows] = self._expected(self._state(some), times, None if given is None else given[rows])[:, places]
         return expected
 
     def complete(
-        self, X: Any, known: Any, steps: int = 50, random_state: Any = None, particles: int = PARTICLES
+        self, X: Any, known: Any, steps: int = 50, random_state: Any = None, particles: int = PARTICLES, y: Any = None
     ) -> Any:
         """Draw what is not known of the rows X, given what is; that stays exactly as it is.
 
@@ -97,7 +101,7 @@ class Starts(Estimator):
         model's dtype, and the same for the same rows and random_state.
 
         Where some columns of wide sparse rows are known and others not, a row is one of so many ``particles``: the more, the nearer
-        to the conditional law, and the slower.
+        to the conditional law, and the slower. ``y`` is that of :meth:`sample`, or None for no label.
 
         >>> from countjump import JumpModel
         >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
@@ -109,6 +113,7 @@ class Starts(Estimator):
         steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
         particles = whole("particles", particles, 1, ROWS)
         matrix, mask = self._partly_known(X, known)
+        given = self._read_condition(y, matrix.shape[0])
         pieces, size = [], self._block_size(matrix.shape[1])
         if self.block_.sparse:
             size = max(size // particles, 1)
@@ -117,41 +122,61 @@ class Starts(Estimator):
         with threads_for(self.block_.varying), Progress("completing", len(starts), "blocks", shown) as progress:
             for number, start in enumerate(starts):
                 some, where = matrix[start : start + size], mask[start : start + size].copy()
-                rows = self._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number))
+                own = None if given is None else given[start : start + size]
+                rows = self._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number), own)
                 pieces.append(self._as_kind(rows, kind_of_matrix(X)))
                 progress.advance()
-        return sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
+        return self._joined(pieces)
+
+    def _joined(self, pieces: list[Any]) -> Any:
+        """Blocks of rows as one matrix, or a table of the kind that the model was fitted to."""
+        return self._restore(sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces))
 
     # What is known.
 
     def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:
         """Rows with zeros where they are not known, and where they are (rows, columns)."""
-        matrix = as_matrix(X)
-        if matrix.ndim != 2 or 0 in matrix.shape:
+        shape = np.shape(X) if self.layout_ is not None or not sp.issparse(X) else X.shape
+        if len(shape) != 2 or 0 in shape:
             self._read(X)  # which says what is wrong
         validation().validate_data(self, X, reset=False, skip_check_array=True)
         mask = np.asarray(known)
         if mask.dtype == bool and mask.ndim == 2:
-            if mask.shape != matrix.shape:
+            if mask.shape != shape:
                 raise ValueError(
-                    f"known is a mask of shape {mask.shape}, and X is of shape {matrix.shape}: they must be equal"
+                    f"known is a mask of shape {mask.shape}, and X is of shape {shape}: they must be equal"
                 )
         else:
-            columns = np.zeros(matrix.shape[1], dtype=bool)
+            columns = np.zeros(shape[1], dtype=bool)
             columns[self._places(known)] = True
-            mask = np.broadcast_to(columns, matrix.shape)
+            mask = np.broadcast_to(columns, shape)
+        matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X, mask)
         if sp.issparse(matrix):
             row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
             matrix.data = np.where(mask[row, matrix.indices], matrix.data, 0)
         else:
-            matrix = np.where(mask, matrix, 0)
+            matrix = np.where(mask, matrix, self._least())
         matrix = without_denormals(without_float16(matrix))
         domains.check_values(matrix)
         self._check(matrix)
         return matrix, mask
 
+    def _least(self) -> np.ndarray:
+        """A value that every column can have: where it begins."""
+        least = np.zeros(self.block_.columns)
+        for part in self.plan_.parts:
+            if part.coding is not None:
+                least[part.columns] = part.coding.offset
+        return least
+
     def _complete(
-        self, matrix: domains.Matrix, mask: np.ndarray, steps: int, particles: int, generator: torch.Generator
+        self,
+        matrix: domains.Matrix,
+        mask: np.ndarray,
+        steps: int,
+        particles: int,
+        generator: torch.Generator,
+        given: Tensor | None,
     ) -> Any:
         """What is known, and draws in the other places."""
         block, columns = self.block_, torch.from_numpy(mask).to(self.device_)
@@ -162,9 +187,11 @@ class Starts(Estimator):
             x, grid = block.read(matrix).to(self.device_), self.process_.grid(steps)
             block.check_known(x, known)
             if partly is None:
-                x = complete_rows(self.process_, self.denoiser_, grid, Streams([generator], len(mask)), x, known)
+                x = complete_rows(self.process_, self.denoiser_, grid, Streams([generator], len(mask)), x, known, given)
             else:
-                x = complete_by_particles(self.process_, self.denoiser_, grid, generator, x, known, partly, particles)
+                x = complete_by_particles(
+                    self.process_, self.denoiser_, grid, generator, x, known, partly, particles, given
+                )
         drawn, dense = (each.toarray() if sp.issparse(each) else each for each in (block.write(x), matrix))
         return np.where(mask, dense, drawn)
 
@@ -183,26 +210,48 @@ class Starts(Estimator):
                 f"column {self._name(wrong[0])} {wrong[1]}, and only counts lose units: use a model all of whose columns are "
                 "counts, or complete(X, known) for rows of which some columns are known"
             )
+        for part in self.plan_.parts:
+            if part.coding is not None and not part.coding.is_trivial:
+                place = np.flatnonzero((part.coding.offset != 0) | (part.coding.step != 1))[0]
+                raise ValueError(
+                    f"column {self._name(part.columns[place])} begins at {part.coding.offset[place]:g} and goes by steps of "
+                    f"{part.coding.step[place]:g}, and only plain counts lose units: fit with transform=None to take it as counts"
+                )
         matrix = self._read(X)
         validation().validate_data(self, X, reset=False, skip_check_array=True)
         self._check(matrix)
         return matrix, self._fractions(fraction, matrix.shape[0])
 
     def _check(self, matrix: domains.Matrix) -> None:
-        """Whole numbers and bounds; a constant column may hold anything."""
-        whole, bounds = self.block_.whole_columns(), self.block_.upper_bounds()
-        found = domains.find_value(matrix, lambda value, column: whole[column] & (value != np.floor(value)))
-        why = "is not a whole number, as the column holds: round it"
-        if self.scaling_ is not None:
-            why = "is not a whole number: the model has counts behind weights, and X must be these counts"
-        if found is None:
-            found = domains.find_value(matrix, lambda value, column: value > bounds[column])
-            why = (
-                "" if found is None else f"is above the column's bound {bounds[found[1]]:g}: drop the row, or raise max"
-            )
-        if found is not None:
-            row, column, value = found
-            raise ValueError(f"X[{row}, {column}] = {value:g}, in column {self._name(column)}, {why}")
+        """Values that the columns can have; a constant column may hold anything."""
+        for part in self.plan_.parts:
+            if part.kind not in ("constant", "categories"):
+                self._check_part(matrix[:, part.columns], part)
+
+    def _check_part(self, mine: domains.Matrix, part: Any) -> None:
+        whole, bounds, coding = part.domain.whole, part.domain.bounds(len(part.columns)), part.coding
+        least, step = (0.0, 1.0) if coding is None else (coding.offset, coding.step)
+        if coding is not None and not coding.is_trivial:
+            mine = np.asarray(mine.toarray() if sp.issparse(mine) else mine, dtype=np.float64)
+        n = mine if coding is None or coding.is_trivial else (mine - least) / step
+        wrong = {
+            "is negative, which counts are not: drop the row": lambda v, c: v < 0,
+            "is not a whole number of its steps, as the column holds: round it": lambda v, c: (
+                whole & (np.abs(v - np.rint(v)) > 1e-6 * np.maximum(np.abs(v), 1))
+            ),
+            "is above the column's bound: drop the row, or raise max": lambda v, c: v > bounds[c] * (1 + 1e-12),
+        }
+        for why, is_wrong in wrong.items():
+            found = domains.find_value(n, is_wrong)
+            if found is not None:
+                row, place, _ = found
+                value = mine[row, place]
+                if self.scaling_ is not None and "whole" in why:
+                    why = "is not a whole number: the model has counts behind weights, and X must be these counts"
+                if "negative" in why and coding is not None and not coding.is_trivial:
+                    why = f"is below {coding.offset[place]:g}, where the column begins: drop the row"
+                column = int(part.columns[place])
+                raise ValueError(f"X[{row}, {column}] = {value:g}, in column {self._name(column)}, {why}")
 
     def _fractions(self, fraction: Any, rows: int) -> np.ndarray:
         """One per row, each within what the model's chains visit."""
@@ -243,7 +292,9 @@ class Starts(Estimator):
         """Counts as a state of the chain; columns that never change have none."""
         return self.block_.encode(self.block_.read(matrix).to(self.device_)).mean
 
-    def _down(self, z: Any, times: Tensor, down: Tensor, generators: list[torch.Generator]) -> Any:
+    def _down(
+        self, z: Any, times: Tensor, down: Tensor, generators: list[torch.Generator], given: Tensor | None
+    ) -> Any:
         """z_0 from states at the given times (B,), down the shares of these; at time 0 nothing is missing."""
         moving, still = ((times > 0) == either for either in (True, False))
         if self.denoiser_ is None or still.all():
@@ -251,20 +302,22 @@ class Starts(Estimator):
         streams = Streams([generators[row] for row in moving.nonzero().squeeze(1).tolist()], 1)
         first = times[moving]
         grid = down.to(first) * first[0] if bool((first == first[0]).all()) else down.to(first)[:, None] * first
-        for step in chain(self.process_, self.denoiser_, z[moving], grid, streams):
+        some = None if given is None else given[moving]
+        for step in chain(self.process_, self.denoiser_, z[moving], grid, streams, some):
             last = step
         order = torch.cat([moving.nonzero(), still.nonzero()]).squeeze(1).argsort()
         return concatenate([last.z, z[still]])[order]
 
     @torch.no_grad()
-    def _expected(self, z: Any, times: Tensor) -> np.ndarray:
+    def _expected(self, z: Any, times: Tensor, given: Tensor | None) -> np.ndarray:
         """(B, columns): z, and what is believed to be missing; at time 0 that is nothing."""
         written = self.block_.write(self.block_.latent(z))
         rows = written.toarray() if sp.issparse(written) else written
         moving = times > 0
         if self.denoiser_ is not None and moving.any():
             z, times = z[moving], times[moving]
-            belief = self.denoiser_(z, times if bool((times != times[0]).any()) else times[:1])
+            some = None if given is None else given[moving]
+            belief = self.denoiser_(z, times if bool((times != times[0]).any()) else times[:1], some)
             expected = self.block_.expectation(z, belief, self.process_.schedule.alpha(times)[:, None])
             rows[moving.cpu().numpy()] = expected.cpu().numpy()
         return rows

@@ -55,8 +55,11 @@ class Layout:
         names = tuple(str(i) for i in range(len(columns)))
         return cls("objects", names, dtypes, _all_levels(columns, strings, names, declared or {}))
 
-    def matrix(self, X: Any) -> np.ndarray:
-        """The table as numbers (rows, columns); an unknown level is the place behind the last one."""
+    def matrix(self, X: Any, known: np.ndarray | None = None) -> np.ndarray:
+        """The table as numbers (rows, columns); an unknown level is the place behind the last one.
+
+        With ``known`` (rows, columns) the other entries are not looked at, and zero.
+        """
         frame = is_frame(X)
         table: Any = X if frame else as_objects(X)
         if table is None:
@@ -66,12 +69,16 @@ class Layout:
         found = []
         for i, name in enumerate(self.names):
             column = table.iloc[:, i] if frame else table[:, i]
+            rows = slice(None) if known is None else known[:, i]
+            column = column[rows]
             if i in self.levels:
                 place = {level: at for at, level in enumerate(self.levels[i])}
                 values = _checked_strings(column, name)
-                found.append(np.array([place.get(value, len(place)) for value in values], dtype=np.float64))
+                numbers = np.array([place.get(value, len(place)) for value in values], dtype=np.float64)
             else:
-                found.append(_as_numbers(column, name))
+                numbers = _as_numbers(column, name)
+            found.append(np.zeros(len(table)))
+            found[-1][rows] = numbers
         return np.stack(found, 1) if found else np.zeros((len(table), 0))
 
     def restore(self, matrix: np.ndarray) -> Any:
@@ -178,7 +185,7 @@ def _checked_strings(column: Any, name: str) -> list[Any]:
     values = column.tolist()
     texts = [isinstance(value, str) for value in values]
     if any(texts) and not all(texts):
-        row = texts.index(not texts[0])
+        row = texts.index(sum(texts) * 2 < len(texts))
         other = "a string among numbers" if texts[row] else "no string among strings, or missing"
         raise ValueError(
             f"column {name!r}, row {row}: {values[row]!r} is {other}: give a column one kind of values (and '' for what is missing)"
@@ -204,6 +211,8 @@ def _as_numbers(column: Any, name: str) -> np.ndarray:
             if not isinstance(value, int | float | np.number | np.bool_):
                 remedy = "fill it in, or encode or drop the column"
                 raise TypeError(f"column {name!r}, row {row}: {value!r} is not a number: {remedy}")
+    if values.dtype == np.float32:  # 0.1 as it is written, and not as float64 sees it
+        return values.astype(str).astype(np.float64)
     return values.astype(np.float64)
 
 

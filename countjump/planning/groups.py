@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,9 @@ from countjump.transforms.columns import decimals_of, find_offset, find_step
 
 MANY = 1000
 """Steps of a column of whole numbers, on average and from end to end, above which it is modelled as rounded reals beside others."""
+
+TRIES = 1000
+"""Of columns that may complete a group of 0/1 columns."""
 
 NAMED = 6
 """Columns that a reason names, at most."""
@@ -87,11 +92,11 @@ def find_groups(
     """
     columns = X.shape[1]
     shifts = _declared_transforms(transform, names)
-    look = isinstance(transform, str) or shifts or None  # transform=None switches looking off
+    look = transform is not None
     if isinstance(domain, Mapping):
         groups, left = _declared_groups(X, domain, names, shifts, strings)
         if len(left):
-            groups += _auto(X, left, names, shifts, strings, look is not None, reasons)
+            groups += _auto(X, left, names, shifts, strings, look, reasons)
         return sorted(groups, key=lambda group: int(group.columns[0]))
     if not isinstance(domain, str) or domain != "auto":
         chosen = resolve_domain(domain, X)
@@ -103,7 +108,7 @@ def find_groups(
         found, why = domains.infer(X)
         reasons["domain"] = f"{found}: {why}"
         return [Group(found, np.arange(columns), False)]
-    return _auto(X, np.arange(columns), names, shifts, strings, look is not None, reasons)
+    return _auto(X, np.arange(columns), names, shifts, strings, look, reasons)
 
 
 def resolve_domain(asked: Any, X: Any) -> Domain:
@@ -122,13 +127,16 @@ def _declared_groups(
 ) -> tuple[list[Group], np.ndarray]:
     groups, taken = [], set[int]()
     for key, asked in domain.items():
-        columns = np.array(names.find(key, "domain"))
+        columns = np.array(names.find(key, "domain"), dtype=np.int64)
+        if len(set(columns.tolist())) < len(columns):
+            raise ValueError(f"domain has the key {key!r}, which names a column twice: name each once")
         if twice := taken & set(columns.tolist()):
             raise ValueError(f"domain names the column {names[min(twice)]} twice: give each one domain")
         if not (isinstance(asked, str) and asked == "auto") and len(columns):
             taken |= set(columns.tolist())
             chosen = resolve_domain(asked, X[:, columns])
-            groups.append(_declared_group(X, chosen, columns, names, shifts, strings, True))
+            declared = not (isinstance(asked, str) and asked == "bounded")
+            groups.append(_declared_group(X, chosen, columns, names, shifts, strings, declared))
     return groups, np.array([c for c in range(X.shape[1]) if c not in taken], dtype=np.int64)
 
 
@@ -144,6 +152,8 @@ def _declared_group(
     for column in columns.tolist():
         if column in strings and not isinstance(domain, Categorical):
             raise ValueError(f"column {names[column]} holds strings, and is to be {domain.name}: use Categorical()")
+        if isinstance(domain, Categorical) and domain.levels is not None and column in strings:
+            domain = Categorical(tuple(str(level) for level in domain.levels))  # inside, they are places
     some = X if len(columns) == X.shape[1] else X[:, columns]
     chosen = [shifts.get(column, (0.0, None)) for column in columns.tolist()]
     coding = None
@@ -151,10 +161,26 @@ def _declared_group(
         offsets, steps = [offset for offset, _ in chosen], [step or 1.0 for _, step in chosen]
         coding = Coding.of(offsets, steps, [step is not None or domain.whole for _, step in chosen])
         some = _checked_coding(some, coding, columns, names)
-    if not isinstance(domain, Categorical):
-        domains.check_not_negative(some)
-    domain.check(some)
+    if coding is not None and isinstance(domain, Count | Bounded) and domain.max is not None:
+        bounds = (domain.bounds(len(columns)) - coding.offset) / coding.step
+        domain = dataclasses.replace(domain, max=tuple((np.rint(bounds) if domain.whole else bounds).tolist()))
+    try:
+        if not isinstance(domain, Categorical):
+            domains.check_not_negative(some)
+        domain.check(some)
+    except ValueError as error:
+        raise ValueError(error if len(columns) == X.shape[1] else _in_place(str(error), columns, names)) from error
     return Group(domain, columns, declared, coding)
+
+
+def _in_place(message: str, columns: np.ndarray, names: Names) -> str:
+    """An error of some columns as one of the whole table."""
+
+    def place(found: re.Match[str]) -> str:
+        column = int(columns[int(found[2])])
+        return f"X[{found[1]}, {column}] (column {names[column]})"
+
+    return re.sub(r"X\[(\d+), (\d+)\]", place, message)
 
 
 def _checked_coding(X: Any, coding: Coding, columns: np.ndarray, names: Names) -> np.ndarray:
@@ -197,9 +223,11 @@ def _as_a_whole(X: Any) -> bool:
         return False
     if X.shape[1] >= WIDE:
         zeros = 1 - np.count_nonzero(values) / max(X.shape[0] * X.shape[1], 1)
-        return sp.issparse(X) or zeros >= SPARSE or bool((values == np.floor(values)).all())
+        return sp.issparse(X) or zeros >= SPARSE
     found = domains.infer(X)[0]
-    return isinstance(found, OneHot | Binary | Simplex) or not values.any()
+    if isinstance(found, Binary):
+        return not _dummy_groups(X, np.arange(X.shape[1]))
+    return isinstance(found, OneHot | Simplex) or not values.any()
 
 
 @dataclass
@@ -229,10 +257,16 @@ def _column_by_column(
     found: list[_Found] = []
     for place, column in enumerate(columns.tolist()):
         if column in strings:
+            if shifts.get(column, (0.0, None)) != (0.0, None):
+                raise ValueError(f"transform names the column {names[column]}, which holds strings: leave it out")
             found.append(_Found("categories"))
             continue
         values = _column(X, place)
-        if column in shifts:
+        if shifts.get(column) == (0.0, None):
+            found.append(_look_at(values, False, several=X.shape[1] > 1))
+            if values.min() < 0:
+                raise ValueError(f"column {names[column]} has {values.min():g}, and no transform: it needs an Offset")
+        elif column in shifts:
             offset, step = shifts[column]
             coding = Coding.of([offset], [step or 1.0], [step is not None])
             coded = _checked_coding(values[:, None], coding, np.array([column]), names)[:, 0]
@@ -246,18 +280,22 @@ def _column_by_column(
                 f"give it an Offset, or leave transform='auto'"
             )
     groups = []
-    kinds = np.array([each.kind for each in found])
+    kinds = np.array([each.kind for each in found], dtype=object)
     dummies = _dummy_groups(X, np.flatnonzero(kinds == "flag"))
     for group in dummies:
         kinds[group] = "dummies"
         groups.append(Group(OneHot(), columns[group], False))
     kinds[kinds == "flag"] = "count"
+    plain = np.array([each.kind == "count" and not each.is_coded for each in found])
+    if plain.sum() >= WIDE:  # wide counts are a block of their own
+        kinds[plain] = "wide"
+        groups.append(Group(Count(), columns[plain], False))
     for kind in ("count", "real", "bounded", "categories"):
         places = np.flatnonzero(kinds == kind)
         if len(places):
             groups.append(_group(X, kind, places, columns, [found[place] for place in places]))
-    plain = len(groups) == 1 and not any(each.is_coded for each in found)
-    if plain and (shown := domains.infer(X))[0] == groups[0].domain:
+    alone = len(groups) == 1 and not any(each.is_coded for each in found)
+    if alone and (shown := domains.infer(X))[0] == groups[0].domain:
         _say(reasons, "domain", f"{shown[0]}: {shown[1]}")
     else:
         _say_kinds(kinds, found, columns, names, dummies, reasons)
@@ -278,12 +316,12 @@ def _group(X: Any, kind: str, places: np.ndarray, columns: np.ndarray, found: li
     if not whole:
         coding.decimals[:] = decimals
     if kind == "bounded":
-        return Group(Bounded(1.0), columns[places], False, None, decimals)
+        return Group(Bounded(1.0), columns[places], False, coding, decimals)
     if whole:
         n = coding.code(Rows(X).select(places).dense(np.arange(rows)))
         domain: Domain = domains.infer_bound(n.clip(min=0))[0]  # only a constant, which is what it is, can lie below
         flags = [each.kind == "flag" for each in found]
-        if any(flags) and len(found) < WIDE:  # however rare its ones are; a word that came once at most may come twice
+        if any(flags):  # however rare its ones are
             domain = Count(max=tuple(np.where(flags, 1.0, domain.bounds(len(found)))))
     else:
         domain = NonNegative()
@@ -334,22 +372,28 @@ def _dummy_groups(X: Any, flags: np.ndarray) -> list[np.ndarray]:
     for first in varying.tolist():
         if first in taken:
             continue
-        for candidates in (range(first + 1, x.shape[1]), [c for c in varying.tolist() if c > first]):
-            total, group = x[:, first].copy(), [first]
-            for column in candidates:
-                if column in taken or together[column, group].any():
-                    if isinstance(candidates, range):
-                        break
-                    continue
-                total += x[:, column]
-                group.append(column)
-                if total.min() == 1:
-                    break
-            if len(group) > 1 and total.min() == 1:
-                groups.append(flags[group])
-                taken |= set(group)
-                break
+        free = [column for column in varying.tolist() if column > first and column not in taken]
+        group = _covering(x, together, [first], free, [TRIES])
+        if group is not None:
+            groups.append(flags[sorted(group)])
+            taken |= set(group)
     return groups
+
+
+def _covering(
+    x: np.ndarray, together: np.ndarray, group: list[int], free: list[int], tries: list[int]
+) -> list[int] | None:
+    """Columns of which every row has exactly one 1, by trying what can have the first row that lacks one; neighbours first."""
+    tries[0] -= 1
+    lacking = np.flatnonzero(x[:, group].sum(1) == 0)
+    if not len(lacking):
+        return group if len(group) > 1 else None
+    able = [column for column in free if x[lacking[0], column] and not together[column, group].any()]
+    for column in sorted(able, key=lambda each: min(abs(each - one) for one in group)):
+        found = _covering(x, together, [*group, column], free, tries) if tries[0] > 0 else None
+        if found is not None:
+            return found
+    return None
 
 
 def _declared_transforms(transform: Any, names: Names) -> dict[int, tuple[float, float | None]]:
@@ -358,7 +402,7 @@ def _declared_transforms(transform: Any, names: Names) -> dict[int, tuple[float,
         return {}
     if isinstance(transform, str) and one_of("transform", transform, ("auto",)):
         return {}
-    whole: Mapping[Any, Any] = transform if isinstance(transform, Mapping) else {slice(None): transform}
+    whole: Mapping[Any, Any] = transform if isinstance(transform, Mapping) else {range(names.count): transform}
     chosen: dict[int, tuple[float, float | None]] = {}
     for key, asked in whole.items():
         each = asked if isinstance(asked, tuple) else () if asked is None else (asked,)
@@ -391,7 +435,13 @@ def _say_kinds(
     dummies: list[np.ndarray],
     reasons: dict[str, str],
 ) -> None:
-    words = {"count": "whole numbers", "real": "reals", "bounded": "reals from 0 to 1", "categories": "categories"}
+    words = {
+        "wide": "wide counts",
+        "count": "whole numbers",
+        "real": "reals",
+        "bounded": "reals from 0 to 1",
+        "categories": "categories",
+    }
     said = [f"{words[kind]} ({names.said(columns[kinds == kind].tolist())})" for kind in words if (kinds == kind).any()]
     said += [
         f"groups of 0/1 columns that sum to one ({names.said(columns[group].tolist())})" for group in dummies[:NAMED]

@@ -151,7 +151,10 @@ def _plan_group(
     process = decisions.choose_process(asked["process"], domain, lam, reasons)
     scaled = asked["process"] == "poisson" or not isinstance(lam, str)
     zeros = float(raw.zero_share.mean())
-    belief = decisions.choose_belief(asked["belief"], domain, process, len(group.columns), zeros, scaled, reasons)
+    # A wide composition takes counts as they are.
+    coded = group.coding is not None and not group.coding.is_trivial
+    wanted = "mixture" if coded and asked["belief"] == "auto" else asked["belief"]
+    belief = decisions.choose_belief(wanted, domain, process, len(group.columns), zeros, scaled, reasons)
     if belief == "composition" and not constant.all():
         constant &= raw.largest > 0  # a wide column that was never seen may come all the same
     parts, varying = [], np.flatnonzero(~constant)
