@@ -261,10 +261,11 @@ class JumpModel(Starts):
             raise ValueError(why)
         for part in self.plan_.parts:
             if part.coding is None and part.kind not in ("constant", "categories"):
-                some = X[:, part.columns]
-                domains.check_not_negative(some)
-                # The shares of a simplex add up to what its constant ones leave.
-                part.domain.unbounded().check(some / part.options.get("remainder", 1.0))
+                columns = part.columns
+                if part.domain.name in ("simplex", "one-hot"):  # of which some columns may never change
+                    columns = np.concatenate([p.columns for p in self.plan_.parts if p.domain.name == part.domain.name])
+                domains.check_not_negative(X[:, columns])
+                part.domain.unbounded().check(X[:, columns])
 
     def _possible_rows(self) -> float:
         return math.exp(min(sum(self._log_values(part) for part in self.plan_.parts), 700.0))

@@ -70,7 +70,7 @@ class Starts(Estimator):
         """The expectation of the whole rows of which X is left, float32: X itself and what is believed to be missing.
 
         ``fraction`` is that of :meth:`deepen`. ``columns``, by number or name, are those that are wanted, in this order; None for
-        all. Rows are made in blocks, and of each only these columns are kept. ``y`` is that of :meth:`sample`, or None for no label.
+        all. Rows are made in blocks, and of each only these columns are kept. ``y`` is that of :meth:`sample`, None for no label.
 
         >>> from countjump import JumpModel
         >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
@@ -150,7 +150,7 @@ class Starts(Estimator):
             columns = np.zeros(shape[1], dtype=bool)
             columns[self._places(known)] = True
             mask = np.broadcast_to(columns, shape)
-        matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X, mask)
+        matrix: domains.Matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X, mask)
         if sp.issparse(matrix):
             row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
             matrix.data = np.where(mask[row, matrix.indices], matrix.data, 0)

@@ -233,7 +233,7 @@ def test_columns_are_asked_for_by_name():
 @pytest.mark.parametrize(
     ("X", "params", "why"),
     [
-        (counts() + 0.5, {}, "column 'first' holds non-negative reals"),
+        (counts() + 0.5, {}, "column 'first' begins at 0.5 and goes by steps of 1, and only plain counts lose units"),
         (counts(), {"process": "poisson"}, "column 'first' is modelled by process='poisson'"),
         (np.eye(2)[counts()[:, 0] % 2], {"domain": "one-hot"}, "column 'first' holds one-hot data"),
         (counts() / counts().max(), {"domain": "bounded"}, "column 'first' holds bounded data"),
