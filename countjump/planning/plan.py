@@ -57,6 +57,7 @@ class Plan:
             for part in self.parts
             for place, column in enumerate(part.columns)
         }
+        each = dict(sorted(each.items()))
         if len(found) > 1 or (len(varying) > 1 and isinstance(varying[0].domain, OneHot)):
             return each
         domain = found.pop()
@@ -99,7 +100,13 @@ def make_plan(
     scaled = asked["process"] == "poisson" or not isinstance(lam, str) or asked["belief"] not in ("auto", "mixture")
     groups = find_groups(X, asked["domain"], asked.get("transform", "auto"), called, strings or {}, scaled, reasons)
     network = network_name(asked["network"])
-    planned = [_plan_group(X, group, asked, network, called, reasons) for group in groups]
+    planned = []
+    for group in groups:
+        own: dict[str, str] = {}
+        planned.append(_plan_group(X, group, asked, network, called, own))
+        for name, sentence in own.items():
+            if sentence not in reasons.get(name, "").split("; "):
+                reasons[name] = f"{reasons[name]}; {sentence}" if name in reasons else sentence
     units = sum(each.units for each in planned)
     totals = sum(each.totals * (each.units / max(each.totals.mean(), 1e-300)) for each in planned if len(each.totals))
     tail = float(np.quantile(totals, 0.999) / max(np.mean(totals), 1e-300)) if units else 1.0
@@ -223,8 +230,7 @@ def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
             said.append(f"{names[column]}: {shown}{more}")
     if said:
         more = f"; and of {len(said) - NAMED} more columns" if len(said) > NAMED else ""
-        before = f"{reasons['atoms']}; " if "atoms" in reasons else ""
-        reasons["atoms"] = before + "; ".join(said[:NAMED]) + more
+        reasons["atoms"] = "; ".join(said[:NAMED]) + more
 
 
 def _plan_categories(
