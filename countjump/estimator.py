@@ -855,10 +855,8 @@ def default_steps(columns: int) -> int:
 
 
 def default_dropout(rows: int, columns: int) -> float:
-    """The share of hidden units that are left out while training: the fewer rows a table has, the more."""
-    if columns == 1 or columns >= WIDE:
-        return 0.0
-    return 0.3 if rows < 2000 else 0.1 if rows < 10_000 else 0.0
+    """The share of hidden units that are left out while training, where a table has many columns for its rows."""
+    return 0.3 if 32 <= columns < WIDE and rows < 100 * columns else 0.0
 
 
 def default_updates(rows: int, columns: int, sparse: bool) -> int:

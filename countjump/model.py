@@ -52,14 +52,14 @@ class HiddenParameter:
 
 @dataclass(eq=False, repr=False)
 class JumpModel(Starts):
-    """A generative model of non-negative data by thinning and thickening counts (Chen and Zhou, ICML 2023).
+    """A generative model of tables, counts and sparse rows by thinning and thickening counts (Chen and Zhou, ICML 2023).
 
     Parameters
     ----------
     domain : "auto", a name, a Domain or a mapping from columns to these
         What the values are. The names are "non-negative", "count", "binary", "one-hot", "simplex", "bounded" and "categorical";
-        "auto" looks at every column (at wide sparse rows as a whole). A mapping's keys are a column's name, its index, a slice or
-        a tuple of these; columns that it leaves out are "auto".
+        "auto" looks at every column (at wide sparse rows as a whole). A mapping's keys are a column's name, its index, a range, a
+        slice (from Python 3.12 on) or a tuple of these; columns that it leaves out are "auto". See ``docs/tables.md``.
     transform : "auto", None, an Offset, a Step, a tuple of both, or a mapping from columns to these; or Weights
         What is taken off a column before it is a count, or the weights that wide counts have; "auto" looks, None takes values as
         they are.

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from countjump import JumpModel, persistence
+from countjump import Categorical, JumpModel, Offset, Step, persistence
 from countjump.persistence import FILE, ModelFileError
 from countjump.training import CheckpointError
 from countjump.training.checkpoints import Checkpoint
@@ -23,6 +23,17 @@ def small_model(seed=0, **params):
 @pytest.fixture(scope="module")
 def model():
     return small_model()
+
+
+def test_a_mapping_with_keys_of_several_kinds_is_saved(tmp_path):
+    domain, transform = {(0, -1): Categorical(), 1: "count"}, {2: (Offset(-10), Step(0.5))}
+    X = np.random.default_rng(0).integers(0, 3, size=(60, 4)) * [1, 1, 0.5, 1]
+    model = JumpModel(domain=domain, transform=transform, max_updates=2, width=8, random_state=0, progress=False).fit(X)
+    model.save(tmp_path / "model")
+    again = JumpModel.load(tmp_path / "model")
+    assert again.get_params()["domain"] == domain
+    assert again.get_params()["transform"] == transform
+    np.testing.assert_array_equal(again.sample(20, steps=3, random_state=1), model.sample(20, steps=3, random_state=1))
 
 
 def weights_in(directory):

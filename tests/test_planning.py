@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 from sklearn.datasets import load_digits
 
-from countjump import Bounded, Count, JumpModel, NonNegative, Simplex, domains
+from countjump import Bounded, Categorical, Count, JumpModel, NonNegative, Simplex, domains
 from countjump.blocks import Blocks, Constant
 from countjump.data import as_matrix
 from countjump.planning import PLANNERS, build, decisions, make_plan
@@ -179,3 +179,27 @@ def test_a_network_of_one_s_own_gets_the_layout_of_the_whole_row():
     per_column = process.block.parts[-1].per_column
     assert asked == [(4 * 4, per_column * 4, 128)]
     assert build(known, "mlp")[0].inputs == 4 * 3
+
+
+def test_a_flag_is_bounded_however_rare_its_ones_are():
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.poisson(5.0, 500), rng.random(500) < 0.004, rng.normal(size=500)], 1)
+    assert 0 < X[:, 1].sum() < 5
+    domain = resolve(X).domain
+    assert isinstance(domain, dict)
+    assert domain[0].bounds(1) == np.inf
+    assert domain[1].bounds(1) == 1
+    assert domain[2] == NonNegative()
+
+
+def test_columns_are_named_by_indices_ranges_and_tuples_of_them_in_one_mapping():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 4, size=(300, 6)).astype(float)
+    X[:, 4] = rng.gamma(2.0, 3.0, size=300)
+    asked = {range(2): "count", (2, -1): Categorical(), 3: Count(max=9)}
+    plan = resolve(X, domain=asked)
+    assert isinstance(plan.domain, dict)
+    expected = [Count(), Count(), Categorical(), Count(max=9), NonNegative(), Categorical()]
+    assert [plan.domain[column] for column in range(6)] == expected
+    with pytest.raises(ValueError, match="names the column 1 twice"):
+        resolve(X, domain={range(2): "count", 1: Categorical()})

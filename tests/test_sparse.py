@@ -279,3 +279,10 @@ def test_one_time_in_four_is_zero_where_there_are_amounts_to_learn():
     }
     assert (times[True] == 0).sum() == 8
     assert (times[False] == 0).sum() == 0
+
+
+def test_states_of_several_parts_have_hashes_of_their_own():
+    counts = torch.cartesian_prod(torch.arange(12.0), torch.arange(12.0)).double()
+    both = Joint((counts[:, :1], counts[:, 1:]))
+    assert len(row_hash(both).unique()) == 144  # parts that change places are other rows
+    assert len(row_hash(both[torch.zeros(5, dtype=torch.long)]).unique()) == 1

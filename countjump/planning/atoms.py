@@ -16,6 +16,9 @@ MOST_ATOMS = 256
 LEAST_ROWS = 3
 """In which an atom is seen: a real that the data holds only once or twice is none."""
 
+MANY_COLUMNS, ROWS_FOR_LEVEL = 32, 100
+"""Columns from which on bounded ones of more than eight levels need so many rows for each level to have a free law over them."""
+
 NARROW = 1e-6
 """The cell of reals that are written with any number of digits, as a part of their range."""
 
@@ -40,12 +43,14 @@ class Margin:
         return np.log(np.maximum(mass + smooth, 1e-300))
 
 
-def find_margin(values: np.ndarray, components: int, counts: bool, cell: float | None = None) -> Margin:
+def find_margin(
+    values: np.ndarray, components: int, counts: bool, cell: float | None = None, lumps: bool = True
+) -> Margin:
     """The law of a column, with the atoms by which rows that are held out become likelier.
 
     ``cell`` is the distance of neighbouring reals as they are written, and None for any. Without atoms, with those values that
     stick out, or with all that are repeated: what is fitted to one half of the rows and likelier on the other one, both ways, is
-    taken. Zero among reals, which have no density there, is always an atom.
+    taken. Without ``lumps`` only values that stick out can be atoms. Zero among reals, which have no density there, always is one.
 
     >>> rng = np.random.default_rng(0)
     >>> lumpy = np.where(rng.random(2000) < 0.3, 40, rng.poisson(40, 2000))
@@ -55,7 +60,7 @@ def find_margin(values: np.ndarray, components: int, counts: bool, cell: float |
     width = 1.0 if counts else cell or max(float(values.max() - values.min()), 1e-290) * NARROW
     half = np.random.default_rng(0).permutation(len(values)) % 2
     best, chosen = -np.inf, _no_atoms
-    for choose in (_no_atoms, _sticking_out, _repeated):
+    for choose in (_no_atoms, _sticking_out, _repeated)[: 3 if lumps else 2]:
         gain = 0.0
         for each in (0, 1):
             fitted = _fit(values[half == each], components, width, counts, choose)
@@ -133,6 +138,15 @@ def smooth_law(x: np.ndarray, mixture: np.ndarray, counts: bool) -> np.ndarray:
         safe = np.maximum(x, 1e-300)
         log_p = shapes * np.log(rate) - gammaln(shapes) + (shapes - 1) * np.log(safe) - rate * safe
     return np.exp(log_p + np.log(np.maximum(weights, 1e-300))).sum(1)
+
+
+def count_margin(values: np.ndarray, bound: float, components: int, rows: int, columns: int) -> Margin:
+    """The law of a column of counts. A bounded one of few levels has a free law over them, unless it is one of many columns, as
+    pixels are, and has few rows for each level: then the neighbouring levels tell of each other."""
+    enough = columns < MANY_COLUMNS or rows >= ROWS_FOR_LEVEL * (bound + 1)
+    if bound < FREE or (bound < MOST_FREE and enough):
+        return free_levels(values, int(bound))
+    return find_margin(values, components, counts=True, lumps=not np.isfinite(bound))
 
 
 def free_levels(values: np.ndarray, largest: int) -> Margin:

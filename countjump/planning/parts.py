@@ -10,14 +10,13 @@ import numpy as np
 
 from countjump.data import Columns, Rows
 from countjump.domains import Bounded, Categorical, Count, Domain, NonNegative, OneHot, Simplex
-from countjump.planning.atoms import Margin, basis, find_margin, free_levels
+from countjump.planning.atoms import Margin, basis, count_margin, find_margin
 from countjump.planning.decisions import WIDE, has_inner_zeros
 from countjump.priors import gamma_mixture
 from countjump.transforms import Coding
 
 FEW = 4  # columns, up to which there are twice as many components: their tails are worth it
 LEAST = 10  # non-zeros of a column that a prior is fitted to, at least
-FEW_LEVELS = 64  # of a bounded column, up to which it has a free law over them
 BINOMIALS = 4  # beside the negative binomials of a count
 
 
@@ -103,7 +102,7 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     arrays["largest"] = np.where(bounded, arrays["bounds"], stats.largest)
     if decided.atoms and decided.process == "binomial" and rows.columns < WIDE:
         found = [
-            free_levels(column, int(bound)) if bound < FEW_LEVELS else find_margin(column, components, counts=True)
+            count_margin(column, bound, components, rows.count, rows.columns)
             for column, bound in zip(_some(rows).T, arrays["bounds"], strict=True)
         ]
         arrays |= _atoms(found, rows.count)

@@ -105,8 +105,8 @@ def make_plan(
         own: dict[str, str] = {}
         planned.append(_plan_group(X, group, asked, network, called, own))
         for name, sentence in own.items():
-            if sentence not in reasons.get(name, "").split("; "):
-                reasons[name] = f"{reasons[name]}; {sentence}" if name in reasons else sentence
+            said = sentence if name == "atoms" or len(groups) == 1 else f"{group.domain.name} columns: {sentence}"
+            reasons[name] = f"{reasons[name]}; {said}" if name in reasons else said
     units = sum(each.units for each in planned)
     totals = sum(each.totals * (each.units / max(each.totals.mean(), 1e-300)) for each in planned if len(each.totals))
     tail = float(np.quantile(totals, 0.999) / max(np.mean(totals), 1e-300)) if units else 1.0
