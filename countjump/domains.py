@@ -38,7 +38,9 @@ class Domain:
         """The domain of some of the columns."""
         if not isinstance(self.max, tuple):
             return self
-        return dataclasses.replace(self, max=tuple(np.asarray(self.max)[columns]))  # type: ignore[type-var]
+        bounds = np.asarray(self.max)[columns].tolist()
+        bound = tuple(bounds) if len(set(bounds)) != 1 else bounds[0] if np.isfinite(bounds[0]) else None
+        return dataclasses.replace(self, max=bound)  # type: ignore[type-var]
 
     def bounds(self, columns: int) -> np.ndarray:
         """The upper bound of every column, infinity for none."""

@@ -251,6 +251,19 @@ class JumpModel(Starts):
             raise ValueError(f"its parts do not have every one of {len(columns)} columns once")
         return Plan(lam=arrays["lam"], parts=parts, **plain)
 
+    @classmethod
+    def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any]) -> Self:
+        model = super()._revive(described, arrays, given)
+        levels = {} if model.layout_ is None else model.layout_.levels
+        for part in model.plan_.parts:
+            for place, column in enumerate(part.columns.tolist()):
+                if column not in levels:
+                    continue
+                held = part.arrays["levels" if part.kind == "categories" else "values"][place]
+                if not np.isin(held, np.arange(len(levels[column]))).all():
+                    raise ValueError(f"column {column} has levels that its table does not have")
+        return model
+
     def _params_to_save(self) -> dict[str, Any]:
         params = super()._params_to_save()
         return params | ({} if isinstance(self.network, str) else {"network": "mlp"})

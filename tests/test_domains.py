@@ -55,6 +55,8 @@ def test_every_domain_has_a_name():
 
 def test_selected_columns_keep_their_bounds():
     assert Count(max=(2, 7, 9)).select(np.array([0, 2])) == Count(max=(2, 9))
+    assert Count(max=(2, 7, 2, np.inf)).select(np.array([0, 2])) == Count(max=2)
+    assert Count(max=(2, 7, np.inf)).select(np.array([2])) == Count()
     assert Count(max=5).select(np.array([0])) == Count(max=5)
     assert Simplex().select(np.array([0, 1])) == Simplex()
 

@@ -13,6 +13,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+DTYPES = {
+    *("object", "str", "string", "category", "ordered", "bool", "boolean"),
+    *(f"{kind}{bits}" for kind in ("int", "uint", "Int", "UInt") for bits in (8, 16, 32, 64)),
+    *("float16", "float32", "float64", "Float32", "Float64"),
+}
+"""Of columns that come back as they were; those of other dtypes come back as the nearest of these."""
+
 MOST_LEVELS = 4096
 """Of one column of strings."""
 
@@ -120,8 +127,8 @@ class Layout:
         names, dtypes, levels = (described[name] for name in ("names", "dtypes", "levels"))
         if described["kind"] not in ("frame", "objects") or len(names) != len(dtypes):
             raise ValueError(f"{described['kind']!r} is no kind of table, or its columns do not match")
-        if not all(isinstance(each, str) for each in (*names, *dtypes)):
-            raise ValueError("names and dtypes of columns are strings")
+        if not all(isinstance(name, str) for name in names) or not set(dtypes) <= DTYPES:
+            raise ValueError("a name of a column that is no string, or an unknown dtype")
         for each in levels.values():
             if not all(isinstance(level, str | int | float | bool) for level in each):
                 raise ValueError("levels are strings or numbers")
@@ -211,13 +218,16 @@ def _as_numbers(column: Any, name: str) -> np.ndarray:
             if not isinstance(value, int | float | np.number | np.bool_):
                 remedy = "fill it in, or encode or drop the column"
                 raise TypeError(f"column {name!r}, row {row}: {value!r} is not a number: {remedy}")
-    if values.dtype == np.float32:  # 0.1 as it is written, and not as float64 sees it
-        return values.astype(str).astype(np.float64)
+    if values.dtype.kind == "f" and values.dtype.itemsize < 8:
+        values = values.astype(str)  # 0.1 as it is written, not as the nearest number of fewer digits
     return values.astype(np.float64)
 
 
 def _described(dtype: Any) -> str:
-    return "ordered" if str(dtype) == "category" and dtype.ordered else str(dtype)
+    if str(dtype) == "category" and dtype.ordered:
+        return "ordered"
+    near = {"i": "int64", "u": "uint64", "f": "float64", "b": "bool"}.get(getattr(dtype, "kind", "O"), "object")
+    return str(dtype) if str(dtype) in DTYPES else near
 
 
 def _numbers_dtype(column: np.ndarray) -> str:

@@ -57,6 +57,7 @@ class Plan:
             for part in self.parts
             for place, column in enumerate(part.columns)
         }
+        each = dict(sorted(each.items()))
         if len(found) > 1 or (len(varying) > 1 and isinstance(varying[0].domain, OneHot)):
             return each
         domain = found.pop()
