@@ -846,7 +846,7 @@ def whole(name: str, value: Any, least: int, most: int | None = None) -> int:
 def default_batch_size(rows: int, columns: int) -> int:
     """Rows per update: the more, the narrower they are; of a small table a fifth, about."""
     most = 2048 if columns == 1 else 1024 if columns <= 4 else 512 if columns < 16 else 256 if columns < WIDE else 128
-    return most if columns == 1 else min(most, max(128, 2 ** int(np.log2(max(rows / 5, 1)))))
+    return most if columns <= 4 else min(most, max(128, 2 ** int(np.log2(max(rows / 5, 1)))))
 
 
 def default_steps(columns: int) -> int:

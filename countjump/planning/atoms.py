@@ -16,8 +16,11 @@ MOST_ATOMS = 256
 LEAST_ROWS = 3
 """In which an atom is seen: a real that the data holds only once or twice is none."""
 
-MANY_COLUMNS, ROWS_FOR_LEVEL = 32, 100
-"""Columns from which on bounded ones of more than eight levels need so many rows for each level to have a free law over them."""
+MOST_COUNT = 10**6
+"""Up to which the frequencies of counts are looked at one by one."""
+
+ROWS_FOR_LEVEL = 100
+"""Of a bounded column of more than eight levels, from which on it has a free law over them."""
 
 NARROW = 1e-6
 """The cell of reals that are written with any number of digits, as a part of their range."""
@@ -59,16 +62,31 @@ def find_margin(
     """
     width = 1.0 if counts else cell or max(float(values.max() - values.min()), 1e-290) * NARROW
     half = np.random.default_rng(0).permutation(len(values)) % 2
-    best, chosen = -np.inf, _no_atoms
+    best, chosen, alike = -np.inf, _no_atoms, dict[int, float]()
     for choose in (_no_atoms, _sticking_out, _repeated)[: 3 if lumps else 2]:
         gain = 0.0
         for each in (0, 1):
             fitted = _fit(values[half == each], components, width, counts, choose)
             gain += fitted.log_prob(values[half != each], width, counts).sum()
+            if counts and choose is _repeated:  # where neighbours are alike, it is no lump
+                alike[each] = _by_neighbours(values[half == each], values[half != each], fitted.mixture)
+        if choose is _repeated and sum(alike.values()) > gain:
+            break
         # More atoms must be worth it: two numbers more, as an information criterion asks.
         if gain > best + 2:
             best, chosen = gain, choose
     return _fit(values, components, width, counts, chosen)
+
+
+def _by_neighbours(values: np.ndarray, others: np.ndarray, mixture: np.ndarray) -> float:
+    """The log-likelihood of counts by the mean frequency of the five counts around each, as other counts have them."""
+    most = int(max(values.max(), others.max())) + 3
+    if most > MOST_COUNT:
+        return -np.inf
+    total = np.convolve(np.bincount(values.astype(np.int64), minlength=most), np.ones(5) / 5, "same")
+    seldom = 1 / (len(values) + 1)
+    law = (1 - seldom) * total[others.astype(np.int64)] / len(values) + seldom * smooth_law(others, mixture, True)
+    return float(np.log(np.maximum(law, 1e-300)).sum())
 
 
 Choice = Callable[[np.ndarray, np.ndarray, int, float, bool], np.ndarray]
@@ -140,11 +158,10 @@ def smooth_law(x: np.ndarray, mixture: np.ndarray, counts: bool) -> np.ndarray:
     return np.exp(log_p + np.log(np.maximum(weights, 1e-300))).sum(1)
 
 
-def count_margin(values: np.ndarray, bound: float, components: int, rows: int, columns: int) -> Margin:
-    """The law of a column of counts. A bounded one of few levels has a free law over them, unless it is one of many columns, as
-    pixels are, and has few rows for each level: then the neighbouring levels tell of each other."""
-    enough = columns < MANY_COLUMNS or rows >= ROWS_FOR_LEVEL * (bound + 1)
-    if bound < FREE or (bound < MOST_FREE and enough):
+def count_margin(values: np.ndarray, bound: float, components: int, rows: int) -> Margin:
+    """The law of a column of counts. A bounded one has a free law over its levels if these are few, or have many rows each; else
+    its neighbouring levels tell of each other."""
+    if bound < FREE or (bound < MOST_FREE and rows >= ROWS_FOR_LEVEL * (bound + 1)):
         return free_levels(values, int(bound))
     return find_margin(values, components, counts=True, lumps=not np.isfinite(bound))
 

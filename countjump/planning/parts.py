@@ -102,7 +102,7 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     arrays["largest"] = np.where(bounded, arrays["bounds"], stats.largest)
     if decided.atoms and decided.process == "binomial" and rows.columns < WIDE:
         found = [
-            count_margin(column, bound, components, rows.count, rows.columns)
+            count_margin(column, bound, components, rows.count)
             for column, bound in zip(_some(rows).T, arrays["bounds"], strict=True)
         ]
         arrays |= _atoms(found, rows.count)
