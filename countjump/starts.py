@@ -248,6 +248,12 @@ class Starts(Estimator):
                 value = mine[row, place]
                 if self.scaling_ is not None and "whole" in why:
                     why = "is not a whole number: the model has counts behind weights, and X must be these counts"
+                if "bound" in why:
+                    bound = (
+                        np.broadcast_to(least, bounds.shape)[place]
+                        + np.broadcast_to(step, bounds.shape)[place] * bounds[place]
+                    )
+                    why = f"is above the column's bound {bound:g}: drop the row, or raise max"
                 if "negative" in why and coding is not None and not coding.is_trivial:
                     why = f"is below {coding.offset[place]:g}, where the column begins: drop the row"
                 column = int(part.columns[place])

@@ -126,7 +126,7 @@ def test_reals_with_atoms_are_the_posterior_of_atoms_and_gammas():
 
 def test_a_chain_without_learning_has_the_margins_of_free_levels():
     """Whatever the law over 0 … M is, a chain whose network answers zero has it, after any number of steps."""
-    X = rng().choice([0, 3, 4, 9], size=(400, 2), p=[0.4, 0.05, 0.25, 0.3])
+    X = rng().choice([0, 3, 4, 9], size=(1200, 2), p=[0.4, 0.05, 0.25, 0.3])
     (part,) = plan_of(X, domain=Count(9)).parts
     block = build_block([part])
     for steps in (2, 8):
