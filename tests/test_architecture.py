@@ -96,7 +96,7 @@ SHARED = {
     "planning": ("decisions", "atoms", "groups", "parts"),
     "transforms": ("weights",),
     "metrics": ("values", "wide", "tables", "reading", "safety"),
-    "report": ("figures", "scales"),
+    "report": ("figures",),
     "evaluation": ("measures", "columns", "joint", "usefulness", "safety", "verdict"),
     "experiments": ("runner",),
 }

@@ -100,12 +100,12 @@ def _pairs(real: Table, synthetic: Table, seed: int) -> Joint:
     measures = [
         Measure(
             *("joint", "pair_error", "", error, floor, sd),
-            judgement=_error_word(error, floor, max(sd, 0.1 * floor)),
+            judgement=_error_word(error, floor, sd),
             meaning="mean difference of the dependence of pairs of columns (rank correlation, Cramér's V, correlation ratio)",
         ),
         Measure(
             *("joint", "dependence_kept", "", share, 1.0 if signal else np.nan, share_sd),
-            judgement=_kept_word(share, share_sd) if signal else "",
+            judgement=_kept_word(share, max(share_sd, 0.5 / np.sqrt(rows))) if signal else "",
             meaning="share of the dependence between columns that the synthetic rows have; 1 is all of it"
             if signal
             else "the real columns hardly depend on each other at this size: what is kept of it cannot be judged",
@@ -129,9 +129,9 @@ def _furthest(names: list[str], means: np.ndarray, most: int = 8) -> list[Pair]:
 
 
 def _error_word(error: float, floor: float, spread: float) -> str:
-    if error <= floor + SURE * spread or error <= 1.25 * floor:
+    if error <= floor + SURE * max(spread, 0.15 * floor):
         return GOOD
-    return FAIR if error <= max(0.1, 1.5 * floor) else POOR
+    return FAIR if error <= max(2.5 * floor, floor + 0.1) else POOR
 
 
 def _kept_word(share: float, spread: float) -> str:
