@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test fuzz bench clean
+.PHONY: demo test fuzz bench browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/countjump demo --out demo-out
@@ -14,6 +14,14 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/pytest
+
+# A browser for the tests of the report, where it can be installed; without one they are skipped and say so.
+browser:
+	@if command -v chromium >/dev/null; then echo "chromium is there"; \
+	elif command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+	  { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null; } \
+	    || echo "chromium could not be installed: the tests of the report in a browser are skipped"; \
+	else echo "no chromium, and no apt-get as root: the tests of the report in a browser are skipped"; fi
 
 # Hostile cases: how many, by which seed, and some of the families (all, if none is named).
 CASES ?= 5000

@@ -16,7 +16,7 @@ from countjump.evaluation.verdict import Verdict, conclude
 from countjump.metrics.reading import Tables, read
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
 
 __all__ = ["Evaluation", "evaluate"]
 

@@ -45,7 +45,7 @@ NAMES = {
 WORRY = {
     "pair_error": "when it is several times its floor.",
     "dependence_kept": "below 80 %; below 50 % the joint structure is lost.",
-    "two_sample_auc": "above 0.6 look at the columns below; above 0.8 do not rely on the rows.",
+    "two_sample_auc": "above 0.6, and do not rely on the rows above 0.8.",
     "accuracy": "when less than 90 % of what real rows gain over a guess is left.",
     "r_squared": "when less than 90 % of what real rows explain is left.",
     "exact_copies": "when it is above its floor: each is a real person's row.",

@@ -85,8 +85,6 @@ def _apart(table: Table, label: str) -> tuple[Table, np.ndarray, bool]:
     names = [column.name for column in table.columns]
     if table.labels is not None:
         return table, table.labels, True
-    if label not in names:
-        raise ValueError(f"label names the column {label!r}, which not all tables have: they have {names[:8]}")
     j = names.index(label)
     values = table.values[:, [j]]
     y = np.asarray(values.toarray() if table.wide else values, dtype=np.float64).ravel()

@@ -16,6 +16,10 @@ MANY = 0.02
 """The share of columns that may differ before the columns are said to."""
 
 
+ENOUGH = 20
+"""So many columns are far on average by no chance."""
+
+
 @dataclass(frozen=True)
 class Finding:
     """What is said of a part, and how bad it is."""
@@ -71,7 +75,9 @@ def _line(judged: dict[str, str]) -> str:
 def _columns(fit: ColumnFit) -> Finding:
     count = len(fit.columns)
     poor, fair = (sum(each == word for each in fit.judgement) for word in (POOR, FAIR))
-    word = POOR if poor > MANY * count else FAIR if poor or fair > MANY * count else GOOD
+    far = fit.ratio if count >= ENOUGH else 0.0
+    word = GOOD if poor + fair <= MANY * count and far <= 2 else FAIR
+    word = POOR if poor > MANY * count or far > 4 else word
     ratio = (
         f"On average a column is {fit.ratio:.2f} times as far from the real one as two real samples are from each other"
     )

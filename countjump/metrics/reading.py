@@ -86,6 +86,9 @@ def read(real: Any, synthetic: Any, holdout: Any = None, label: Any = None) -> T
     given = {"real": real, "synthetic": synthetic} | ({} if holdout is None else {"holdout": holdout})
     plain = {name: _plain(table, name, label) for name, table in given.items()}
     notes: list[str] = []
+    if label is not None and any(labels is None and str(label) not in names for names, _, labels in plain.values()):
+        first = plain["real"][0][:8]
+        raise ValueError(f"label names the column {str(label)!r}, which not all tables have: the real one has {first}")
     if any(sp.issparse(values) for _, values, _ in plain.values()):
         tables = _sparse_tables(plain, notes)
     else:
@@ -95,7 +98,7 @@ def read(real: Any, synthetic: Any, holdout: Any = None, label: Any = None) -> T
 
 def _plain(table: Any, which: str, label: Any) -> tuple[list[str], Any, np.ndarray | None]:
     """(names, a DataFrame or CSR, labels beside them)."""
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
 
     labels = None
     if hasattr(table, "var_names") and hasattr(table, "X"):  # AnnData
@@ -142,10 +145,12 @@ def _shared(names: dict[str, list[str]], notes: list[str]) -> list[str]:
     if not kept:
         first = {which: each[:5] for which, each in names.items()}
         raise ValueError(f"the tables have no column in common, they begin with {first}: compare tables of one kind")
+    known = set(names["real"])
     for which, each in names.items():
-        if lost := [name for name in names["real"] if name not in set(each)]:
+        there = set(each)
+        if lost := [name for name in names["real"] if name not in there]:
             notes.append(f"{_listed(lost)} not in the {which} table: left out.")
-        if more := [name for name in each if name not in set(names["real"])]:
+        if more := [name for name in each if name not in known]:
             notes.append(f"{_listed(more)} in the {which} table only: left out.")
     return kept
 
@@ -240,11 +245,9 @@ def _code(name: str, series: dict[str, Any]) -> tuple[Column, dict[str, np.ndarr
     if kind == "category":
         texts = {which: _texts(each) for which, each in series.items()}
         levels = list(dict.fromkeys(text for each in texts.values() for text in _by_frequency(each)))
-        number = {level: float(j) for j, level in enumerate(levels)}
-        number_or_missing = {**number, None: np.nan}
-        return Column(name, kind, levels), {
-            which: np.array([number_or_missing[text] for text in each]) for which, each in texts.items()
-        }
+        number: dict[str | None, float] = {level: float(j) for j, level in enumerate(levels)}
+        number[None] = np.nan
+        return Column(name, kind, levels), {w: np.array([number[text] for text in each]) for w, each in texts.items()}
     values = {which: (_days if kind == "date" else _numbers)(each, name, which) for which, each in series.items()}
     present = values["real"][~np.isnan(values["real"])]
     return Column(name, kind, whole=bool((present == np.floor(present)).all())), values

@@ -35,10 +35,10 @@ def choose_bins(values: np.ndarray, whole: bool = False) -> Bins:
     if low >= 0 and len(positive) and high > 20 * np.median(positive) and high > 50 * np.quantile(positive, 0.02):
         first = float(max(positive.min(), high / 1e6))
         return Bins(np.geomspace(first, high * (1 + 1e-9), BINS), bool(low == 0 or positive.min() < first), True)
-    inner = np.quantile(values, [0.0005, 0.9995]) if len(values) > 1000 else np.array([low, high])
-    if inner[0] == inner[1]:
-        inner = np.array([low, high]) if high > low else np.array([low - 0.5, low + 0.5])
-    return Bins(np.linspace(*inner, BINS + 1), False, False)
+    first, last = (float(np.quantile(values, q)) for q in (0.0005, 0.9995)) if len(values) > 1000 else (low, high)
+    if first == last:
+        first, last = (low, high) if high > low else (low - 0.5, low + 0.5)
+    return Bins(np.linspace(first, last, BINS + 1), False, False)
 
 
 def shares(values: np.ndarray, bins: Bins) -> np.ndarray:
@@ -104,11 +104,11 @@ def bars(names: Sequence[str], real: np.ndarray, synthetic: np.ndarray) -> str:
 
 def heat_map(names: Sequence[str], matrix: np.ndarray) -> str:
     """A square per pair of columns, the stronger the more they hang together; two colours for two signs."""
-    count, label = len(names), 92
+    count, label = len(names), 100
     size = 320 / count
     parts = []
     for i in range(count):
-        text = escape(_short(names[i], 16))
+        text = escape(_short(names[i], 14))
         y = (i + 0.5) * size
         parts.append(f'<text x="{label - 5}" y="{y + 3:.1f}" class="ct" text-anchor="end">{text}</text>')
         for j in range(count):
@@ -148,7 +148,7 @@ def _ticks(bins: Bins, places: np.ndarray, dates: bool) -> str:
         step = max(1, -(-count // 10))
         labels = [((places[j] + places[j + 1]) / 2, edges[j] + 0.5) for j in range(0, count, step)]
     else:
-        some = [0, count // 3, 2 * count // 3, count]
+        some = [0, count // 2, count] if dates else [0, count // 3, 2 * count // 3, count]
         labels = [(places[j + shift], edges[j]) for j in some]
     texts = [(x, _date(value) if dates else _number(value)) for x, value in labels]
     if bins.zero:
