@@ -88,7 +88,7 @@ def _pairs(real: Table, synthetic: Table, seed: int) -> Joint:
     for parts in split(real, synthetic, PAIR_ROWS, PAIR_DRAWS, seed):
         found.append(np.stack([dependence(with_missing(_dense(part), shown)) for part in parts]))
     names = [column.name for column in with_missing(_dense(real.take(np.arange(1))), shown).columns]
-    above = np.triu_indices(len(names), 1)
+    above = _pairs_of_two(len(real.columns), shown)
     own = np.array([[each[above] for each in draw] for draw in found])  # draws × (real, other, synthetic) × pairs
     errors, floors = (np.abs(own[:, 0] - own[:, other]).mean(axis=1) for other in (2, 1))
     kept, alike = ((own[:, 0] * own[:, other]).sum(axis=1) for other in (2, 1))
@@ -112,16 +112,23 @@ def _pairs(real: Table, synthetic: Table, seed: int) -> Joint:
         ),
     ]
     means = np.mean(found, axis=0)
-    return Joint(measures, names, means[0], means[2], _furthest(names, means))
+    return Joint(measures, names, means[0], means[2], _furthest(names, means, above))
 
 
 def _dense(table: Table) -> Table:
     return densely(table, np.arange(len(table.columns))) if table.wide else table
 
 
-def _furthest(names: list[str], means: np.ndarray, most: int = 8) -> list[Pair]:
+def _pairs_of_two(columns: int, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """All pairs but those of a column and where it is itself missing, which go together in any table."""
+    first, second = np.triu_indices(columns + len(shown), 1)
+    source = np.concatenate([np.arange(columns), shown])
+    apart = source[first] != source[second]
+    return first[apart], second[apart]
+
+
+def _furthest(names: list[str], means: np.ndarray, above: tuple[np.ndarray, np.ndarray], most: int = 8) -> list[Pair]:
     """The pairs whose dependence differs the most, beyond what two real parts differ by."""
-    above = np.triu_indices(len(names), 1)
     gap = (np.abs(means[0] - means[2]) - np.abs(means[0] - means[1]))[above]
     best = np.argsort(-gap, kind="stable")[:most]
     cells = [(int(above[0][k]), int(above[1][k])) for k in best if gap[k] > 0]

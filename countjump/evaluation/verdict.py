@@ -84,6 +84,10 @@ def _columns(fit: ColumnFit) -> Finding:
     named = [f"“{fit.columns[j].name}”" for j in fit.order if fit.judgement[j] != GOOD][:3]
     if not named:
         return Finding("columns", word, f"{ratio}. No column stands out.")
+    if word == GOOD:
+        return Finding(
+            "columns", word, f"{ratio}. {poor + fair} of {count:,} stand out, as some do by chance where they are many."
+        )
     more = f"{poor + fair} of {count:,} columns differ by more than chance, {poor} of them clearly; first {', '.join(named)}"
     return Finding("columns", word, f"{ratio}. {more}.")
 
