@@ -90,7 +90,7 @@ SHARED = {
     "laws": ("base", "scalar", "composition"),
     "blocks": ("base", "columns", "sparse", "counts"),
     "processes": ("base",),
-    "data": ("rows",),
+    "data": ("rows", "dialects", "cells", "matrices", "matrixmarket", "text"),
     "training": ("batches", "checkpoints", "optimisers"),
     "planning": ("decisions", "atoms", "groups", "parts"),
     "transforms": ("weights",),
