@@ -34,7 +34,7 @@ ANNDATA = ".h5ad"
 FORMATS = (*TEXT, *FRAMES, *MATRICES, *MARKET, ANNDATA)
 
 
-class MissingLibraryError(ImportError):
+class MissingLibraryError(ImportError, ValueError):
     """A library that a format needs, and that is not installed."""
 
 
