@@ -7,6 +7,7 @@ from countjump._version import __version__
 
 if TYPE_CHECKING:
     from countjump.domains import Binary, Bounded, Categorical, Count, NonNegative, OneHot, Simplex
+    from countjump.evaluation import evaluate
     from countjump.model import JumpModel
     from countjump.schedules import Cosine, Geometric, LinearBeta
     from countjump.transforms import Offset, Step, Weights
@@ -27,10 +28,12 @@ __all__ = [
     "Step",
     "Weights",
     "__version__",
+    "evaluate",
 ]
 
 _HOME = {
     "JumpModel": "model",
+    "evaluate": "evaluation",
     **dict.fromkeys(("Cosine", "Geometric", "LinearBeta"), "schedules"),
     **dict.fromkeys(("Offset", "Step", "Weights"), "transforms"),
 }

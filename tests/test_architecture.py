@@ -77,7 +77,8 @@ ROOMS: dict[str, set[str]] = {
     },
     "metrics": set(),
     "report": set(),
-    "__init__": {"_version", "domains", "schedules", "transforms", "model"},
+    "evaluation": {"_version", "atomic", "metrics", "report"},
+    "__init__": {"_version", "domains", "schedules", "transforms", "model", "evaluation"},
     "countjump": set(),
     "experiments": {"atomic", "data", "baselines", "metrics", "report", "countjump"},
     "demo": {"atomic", "laws", "data", "sampling", "model", "report"},  # one chain, filmed
@@ -94,8 +95,9 @@ SHARED = {
     "training": ("batches", "checkpoints", "optimisers"),
     "planning": ("decisions", "atoms", "groups", "parts"),
     "transforms": ("weights",),
-    "metrics": ("wide", "tables"),
+    "metrics": ("values", "wide", "tables", "reading", "safety"),
     "report": ("figures",),
+    "evaluation": ("measures", "columns", "joint", "usefulness", "safety", "verdict"),
     "experiments": ("runner",),
     "cli": ("asking", "tables", "inspecting", "models"),
 }
@@ -303,7 +305,9 @@ def test_a_fit_draws_nothing():
 def test_public_names_are_there_when_they_are_asked_for():
     assert set(countjump.__all__) <= set(dir(countjump))
     assert {kind.__name__ for kind in DOMAINS.values()} <= set(countjump.__all__)
-    assert {"Cosine", "Geometric", "JumpModel", "LinearBeta", "Offset", "Step", "Weights"} <= set(countjump.__all__)
+    assert {"Cosine", "evaluate", "Geometric", "JumpModel", "LinearBeta", "Offset", "Step", "Weights"} <= set(
+        countjump.__all__
+    )
     for name in countjump.__all__:
         assert getattr(countjump, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'Jump'"):

@@ -145,10 +145,10 @@ def _finished(found: Found) -> Found:
     if found.distinct == 1 and not found.missing:
         said.append("never changes")
     if isinstance(found.largest, float) and isinstance(found.tail, float):
-        if found.kind == "whole" and abs(found.largest) > MOST_WHOLE:
-            said.append("above 2^53: rescale it")
-        elif not math.isfinite(found.largest):
+        if not math.isfinite(found.largest):
             said.append("infinite: drop such rows")
+        elif found.kind == "whole" and abs(found.largest) > MOST_WHOLE:
+            said.append("above 2^53: rescale it")
         elif found.largest > FAR * max(found.tail, 1) and found.distinct > 2:
             said.append("the largest value stands alone")
     return replace(found, trouble="; ".join(said))

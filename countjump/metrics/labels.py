@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.linear_model import RidgeClassifier
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.linear_model import Ridge, RidgeClassifier
 
 from countjump.metrics.tables import coded
 from countjump.metrics.wide import normalised_logs
@@ -46,8 +46,8 @@ def label_usefulness(
         train, synthetic, test = (normalised_logs(table) for table in tables)
     else:
         train, synthetic, test = coded(*tables, categorical=categorical).one_hot()
-    ours = _accuracy(synthetic, np.asarray(synthetic_y), test, np.asarray(test_y), seed)
-    theirs = _accuracy(train, np.asarray(train_y), test, np.asarray(test_y), seed)
+    ours = accuracy(synthetic, np.asarray(synthetic_y), test, np.asarray(test_y), seed)
+    theirs = accuracy(train, np.asarray(train_y), test, np.asarray(test_y), seed)
     return {"synthetic": ours, "real": theirs, "ratio": ours / theirs if theirs else float("nan")}
 
 
@@ -55,8 +55,16 @@ def _length(x: Any) -> int:
     return x.shape[0] if hasattr(x, "shape") else len(x)
 
 
-def _accuracy(x: Any, y: np.ndarray, test_x: Any, test_y: np.ndarray, seed: int) -> float:
+def accuracy(x: Any, y: np.ndarray, test_x: Any, test_y: np.ndarray, seed: int, trees: int = 200) -> float:
+    """Of a classifier trained on x and y, on the test rows."""
     if len(np.unique(y)) == 1:  # not every classifier takes one class
         return float((test_y == y[0]).mean())
-    judge = RidgeClassifier(solver="sparse_cg") if sp.issparse(x) else RandomForestClassifier(200, random_state=seed)
+    judge = RidgeClassifier(solver="sparse_cg") if sp.issparse(x) else RandomForestClassifier(trees, random_state=seed)
+    return float(judge.fit(x, y).score(test_x, test_y))
+
+
+def r_squared(x: Any, y: np.ndarray, test_x: Any, test_y: np.ndarray, seed: int, trees: int = 200) -> float:
+    """The share of the variance of the test rows' numbers that a regression trained on x and y explains; it can be negative."""
+    forest = RandomForestRegressor(trees, max_features=1 / 3, min_samples_leaf=2, random_state=seed)
+    judge = Ridge(solver="sparse_cg") if sp.issparse(x) else forest
     return float(judge.fit(x, y).score(test_x, test_y))

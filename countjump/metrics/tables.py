@@ -48,8 +48,8 @@ class Coded:
         return wide
 
 
-def coded(*tables: Any, categorical: Collection[Any] | None = None) -> Coded:
-    """Tables as matrices of numbers, levels numbered alike in all of them.
+def coded(*tables: Any, categorical: Collection[Any] | None = None, missing: bool = False) -> Coded:
+    """Tables as matrices of numbers, levels numbered alike in all of them; where ``missing`` says so, numbers may be NaN.
 
     >>> found = coded([[1.5, "b"], [0, "a"], [2, "a"]], [[1, "c"]])
     >>> found.categorical, found.tables[0][:, 1], found.tables[1]
@@ -67,26 +67,31 @@ def coded(*tables: Any, categorical: Collection[Any] | None = None) -> Coded:
     is_category = np.array([name in (categorical or ()) or _holds_categories(columns[0][name]) for name in names])
     for j, name in enumerate(names):
         mine = [each[name] for each in columns]
-        values = _levels(mine) if is_category[j] else [_numbers(each, name) for each in mine]
+        values = _levels(mine) if is_category[j] else [_numbers(each, name, missing) for each in mine]
         for part, value in zip(parts, values, strict=True):
             part[:, j] = value
     return Coded(names, is_category, parts)
 
 
 def two_sample_auc(
-    real: Any, synthetic: Any, categorical: Collection[Any] | None = None, seed: int = 0, folds: int = 5
+    real: Any,
+    synthetic: Any,
+    categorical: Collection[Any] | None = None,
+    seed: int = 0,
+    folds: int = 5,
+    missing: bool = False,
 ) -> float:
     """How well gradient boosting tells generated rows from real ones that it was not trained on: 0.5 is perfect, 1 is easily.
 
     It is scikit-learn's HistGradientBoostingClassifier with its defaults on the raw columns, categories declared; levels beyond the
     254 most frequent of a column are joined. The AUC is the mean over stratified folds. Both tables have as many rows: where they
-    have not, draw as many.
+    have not, draw as many. Where ``missing`` says so, numbers may be missing, which the classifier sees.
 
     >>> rng = np.random.default_rng(0)
     >>> round(two_sample_auc(rng.normal(size=(200, 2)), rng.normal(size=(200, 2)) + [9, 0]), 3)
     1.0
     """
-    both = coded(real, synthetic, categorical=categorical)
+    both = coded(real, synthetic, categorical=categorical, missing=missing)
     sizes = [len(table) for table in both.tables]
     if sizes[0] != sizes[1]:
         raise ValueError(f"there are {sizes[0]} real and {sizes[1]} generated rows: compare as many of each")
@@ -108,7 +113,7 @@ def column_shapes(real: Any, synthetic: Any, categorical: Collection[Any] | None
     """
     both = coded(real, synthetic, categorical=categorical)
     pairs = zip(both.tables[0].T, both.tables[1].T, both.categorical, strict=True)
-    return float(np.mean([1 - (_total_variation if category else _kolmogorov)(a, b) for a, b, category in pairs]))
+    return float(np.mean([1 - (total_variation if category else _kolmogorov)(a, b) for a, b, category in pairs]))
 
 
 def pair_trends(real: Any, synthetic: Any, categorical: Collection[Any] | None = None) -> float:
@@ -134,7 +139,7 @@ def pair_trends(real: Any, synthetic: Any, categorical: Collection[Any] | None =
         if both.categorical[i] or both.categorical[j]:
             width = max(part.max() for part in levels[j]) + 1
             joint = (first * width + second for first, second in zip(levels[i], levels[j], strict=True))
-            scores.append(1 - _total_variation(*joint))
+            scores.append(1 - total_variation(*joint))
     if not scores:
         raise ValueError("there is no pair of columns that vary: pair trends need two")
     return float(np.mean(scores))
@@ -218,13 +223,14 @@ def _is_there(value: Any) -> bool:
     return isinstance(same, bool | np.bool_) and bool(same)
 
 
-def _numbers(column: Any, name: Any) -> np.ndarray:
+def _numbers(column: Any, name: Any, missing: bool) -> np.ndarray:
     try:
         values = np.asarray(column).astype(np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"column {name!r} holds numbers in the first table, and not in another ({error})") from error
-    if not np.isfinite(values).all():
-        row = int(np.flatnonzero(~np.isfinite(values))[0])
+    wrong = np.isinf(values) if missing else ~np.isfinite(values)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
         raise ValueError(f"column {name!r} holds {values[row]} in row {row}: fill it, or make it a level of a category")
     return values
 
@@ -236,8 +242,12 @@ def _kolmogorov(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.abs(first - second).max())
 
 
-def _total_variation(a: np.ndarray, b: np.ndarray) -> float:
-    """½ Σ |p − q| over the values."""
+def total_variation(a: np.ndarray, b: np.ndarray) -> float:
+    """½ Σ |p − q| over the values.
+
+    >>> total_variation(np.array([0, 0, 1, 2]), np.array([0, 0, 1, 1]))
+    0.25
+    """
     values, place = np.unique(np.concatenate([a, b]), return_inverse=True)
     p, q = (np.bincount(part, minlength=len(values)) / len(part) for part in np.split(place, [len(a)]))
     return float(0.5 * np.abs(p - q).sum())

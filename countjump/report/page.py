@@ -14,7 +14,7 @@ from countjump.report.figures import png
 
 def render(template: str, **values: Any) -> str:
     """What a template makes of the values; HTML escapes text. ``figure | address`` is a picture inside the page, and
-    ``path | quote`` a word of a command.
+    ``path | quote`` a word of a command; ``text | capitalize_first`` begins a sentence.
 
     >>> render("examples.md", sets={}).strip()
     'The columns with the largest values of random rows, largest first.'
@@ -22,6 +22,7 @@ def render(template: str, **values: Any) -> str:
     environment = Environment(autoescape=select_autoescape(), trim_blocks=True, keep_trailing_newline=True)
     environment.loader, environment.undefined = PackageLoader("countjump.report", "."), StrictUndefined
     environment.filters |= {"address": _address, "quote": lambda path: shlex.quote(str(path))}
+    environment.filters["capitalize_first"] = lambda text: text[:1].upper() + text[1:]
     return environment.get_template(template).render(**values)
 
 
