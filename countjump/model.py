@@ -135,6 +135,18 @@ class JumpModel(Starts):
         """What "auto" chose, and why."""
         return self.plan_.reasons | ({} if self.conditions_ is None else {"y": str(self.conditions_)})
 
+    def decide(self, X: Any, y: Any = None) -> Self:
+        """Decide all that ``fit`` does, and train nothing: ``plan_``, ``domain_`` and ``choices_`` say what the model would be.
+
+        >>> JumpModel(progress=False, random_state=0).decide(np.arange(100)[:, None] % 7).domain_
+        Count(max=6.0)
+        """
+        vars(self)["_train"] = lambda *_: None
+        try:
+            return self.fit(X, y)
+        finally:
+            vars(self).pop("_train", None)
+
     @classmethod
     def load(cls, path: str | Path, network: Callable[[int, int, int], nn.Module] | None = None) -> Self:
         """Read a model that :meth:`save` wrote; one with a network of one's own needs that ``network`` again."""

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from countjump import JumpModel, __version__, cli, domains, experiments, persistence
-from countjump.cli import main
+from countjump import JumpModel, __version__, domains, experiments, persistence
+from countjump.cli import main, models, paper
 from countjump.data import read_matrix, write_matrix
 
 QUICK = ["--max-updates", "5", "--width", "8", "--seed", "0", "--quiet"]
@@ -266,7 +266,7 @@ def test_data_that_is_not_there_or_no_matrix(tmp_path, capsys):
     (tmp_path / "folder.npy").mkdir()
     assert "is a directory" in fit("folder.npy")
     (tmp_path / "data.xlsx").write_bytes(b"")
-    assert "use .npz, .npy, .csr, .csv or .tsv" in fit("data.xlsx")
+    assert "ends in '.xlsx': use .csv, .tsv" in fit("data.xlsx")
     for name in ("text.npz", "text.npy"):
         (tmp_path / name).write_text("hello")
         assert f"is not an {name[-4:]} file" in fit(name)
@@ -301,10 +301,7 @@ def test_data_that_is_not_there_or_no_matrix(tmp_path, capsys):
         ("", "is empty"),
         ("a,b\n", "no rows"),
         ("a,b\n1,2\n3\n", "line 3 of"),
-        ("a,b\n1,2\n3,x\n", "line 3 of"),
-        ("a,b\n1,\n", "column 'b', is empty"),
         ("5,2\n1,2\n", "line 1 of"),
-        ("a,b\n1,nan\n", "X[0, 1] = nan is NaN"),
     ],
 )
 def test_text_that_is_no_matrix(text, said, tmp_path, capsys):
@@ -313,8 +310,10 @@ def test_text_that_is_no_matrix(text, said, tmp_path, capsys):
 
 
 def test_text_that_is_not_text(tmp_path, capsys):
-    (tmp_path / "data.csv").write_bytes(b"\xff\xfe\x00a")
-    assert "not text in UTF-8" in mistake(capsys, "fit", tmp_path / "data.csv", "--out", tmp_path / "m", *QUICK)
+    (tmp_path / "data.csv").write_bytes(b"a,b\n\x00\x01,2\n")
+    assert "holds null bytes and is no text" in mistake(
+        capsys, "fit", tmp_path / "data.csv", "--out", tmp_path / "m", *QUICK
+    )
 
 
 def test_names_that_pandas_gives_are_names(tmp_path, capsys):
@@ -394,11 +393,11 @@ def test_samples_that_cannot_be(model, tmp_path, capsys):
 
 
 def test_the_names_that_help_knows_are_those_that_are_there():
-    assert tuple(domains.DOMAINS) == cli.DOMAINS
-    assert tuple(sorted(experiments.EXPERIMENTS)) == cli.EXPERIMENTS
-    assert set(cli.PARAMETERS) <= set(JumpModel().get_params())
+    assert tuple(domains.DOMAINS) == models.DOMAINS
+    assert tuple(sorted(experiments.EXPERIMENTS)) == paper.EXPERIMENTS
+    assert set(models.PARAMETERS) <= set(JumpModel().get_params())
     X = np.arange(20)[:, None]
-    for name, (kinds, _) in cli.PARAMETERS.items():
+    for name, (kinds, _) in models.PARAMETERS.items():
         if isinstance(kinds, tuple):
             with pytest.raises(ValueError, match=f"{name}='none' is unknown") as caught:
                 JumpModel(**{name: "none"}, max_updates=1, progress=False).fit(X)

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from countjump.atomic import check_writable, replacing, write_atomically
 from countjump.data import as_matrix, read_matrix, read_names, write_matrix
-from countjump.data.files import CSR_BEFORE, CSR_FILE
+from countjump.data.matrices import CSR_BEFORE, CSR_FILE
 
 X = sp.csr_matrix([[0, 2, 0], [1, 0, 0], [0, 0, 3]])
 Y = sp.csr_matrix([[5, 5], [0, 1]])

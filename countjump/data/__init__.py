@@ -1,13 +1,27 @@
 """Reading and writing people's data: arrays, CSR and files, batches of rows from them, and known wide data sets."""
 
+from countjump.data.dialects import Dialect
 from countjump.data.documents import Wide, bag_of_words, data_directory, load, require, tfidf
-from countjump.data.files import check_suffix, check_target, read_matrix, read_names, write_matrix
+from countjump.data.files import (
+    MissingLibraryError,
+    check_target,
+    dialect_for,
+    format_of,
+    is_anndata,
+    is_frame,
+    read_table,
+    read_with_dialect,
+    write_table,
+)
+from countjump.data.matrices import check_suffix, read_matrix, read_names, write_matrix
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 from countjump.data.tables import Layout
 
 __all__ = [
     "Columns",
+    "Dialect",
     "Layout",
+    "MissingLibraryError",
     "Rows",
     "Wide",
     "as_matrix",
@@ -15,11 +29,18 @@ __all__ = [
     "check_suffix",
     "check_target",
     "data_directory",
+    "dialect_for",
     "fingerprint",
+    "format_of",
+    "is_anndata",
+    "is_frame",
     "load",
     "read_matrix",
     "read_names",
+    "read_table",
+    "read_with_dialect",
     "require",
     "tfidf",
     "write_matrix",
+    "write_table",
 ]
