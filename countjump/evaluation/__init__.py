@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from countjump.atomic import check_writable, write_atomically
 from countjump.evaluation.columns import ColumnFit, fit_columns, fit_rows
-from countjump.evaluation.joint import Joint, fit_joint
+from countjump.evaluation.joint import JointFit, fit_joint
 from countjump.evaluation.measures import Measure
 from countjump.evaluation.safety import Safety, fit_safety
 from countjump.evaluation.usefulness import Usefulness, fit_usefulness
@@ -28,7 +28,7 @@ class Evaluation:
     tables: Tables
     columns: ColumnFit
     rows: ColumnFit | None
-    joint: Joint
+    joint: JointFit
     useful: Usefulness | None
     safety: Safety
     verdict: Verdict

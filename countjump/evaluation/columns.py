@@ -136,6 +136,7 @@ def _judge(
     category = np.array([column.kind == "category" for column in columns])
     levels = np.array([max(len(column.levels), 2) for column in columns])
     wide = np.maximum.reduce([real["range"], synthetic["range"], np.abs(real["mean"] - synthetic["mean"])])
+    wide = np.where(np.nan_to_num(wide) > 0, wide, value["distance"] * rows)  # in rows too rare for the description
     grain = np.where(category, 1.0, np.nan_to_num(wide)) / rows  # what a single row can change
     # W1 between samples varies by 0.43 of its mean (∫ of a Brownian bridge), and by 0.75 where nearly all is zero and it is the
     # difference of two means (half a normal); total variation the less the more levels there are.

@@ -35,7 +35,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Joint:
+class JointFit:
     """What was found, and what is drawn."""
 
     measures: list[Measure]
@@ -52,13 +52,13 @@ class Joint:
     auc_rows: int = 0
 
 
-def fit_joint(real: Table, synthetic: Table, seed: int) -> Joint:
+def fit_joint(real: Table, synthetic: Table, seed: int) -> JointFit:
     """Compare rows as a whole."""
     pairs = _pairs(real, synthetic, seed)
     auc, away = _told_apart(real, synthetic, seed)
     points = projection(sample(real, POINTS, seed), sample(synthetic, POINTS, seed), seed)
     measures = [*pairs.measures, auc] + [Measure("joint", "gives_away", n, v, meaning=_AWAY) for n, v in away]
-    return Joint(
+    return JointFit(
         measures,
         pairs.names,
         pairs.real,
@@ -74,11 +74,11 @@ def fit_joint(real: Table, synthetic: Table, seed: int) -> Joint:
 _AWAY = "how much the column helps a classifier to tell synthetic rows from real ones"
 
 
-def _pairs(real: Table, synthetic: Table, seed: int) -> Joint:
+def _pairs(real: Table, synthetic: Table, seed: int) -> JointFit:
     """Dependence of pairs: its error, and the share of it that is kept."""
     places = varying(sample(real, PAIR_ROWS, seed))
     if len(places) < 2:
-        return Joint([])
+        return JointFit([])
     real, synthetic = real.select(places), synthetic.select(places)
     shown = np.empty(0, dtype=int)
     if not real.wide:
@@ -112,7 +112,7 @@ def _pairs(real: Table, synthetic: Table, seed: int) -> Joint:
         ),
     ]
     means = np.mean(found, axis=0)
-    return Joint(measures, names, means[0], means[2], _furthest(names, means, above))
+    return JointFit(measures, names, means[0], means[2], _furthest(names, means, above))
 
 
 def _dense(table: Table) -> Table:

@@ -12,7 +12,7 @@ from scipy.cluster.hierarchy import leaves_list, linkage
 
 from countjump._version import __version__
 from countjump.evaluation.columns import ColumnFit
-from countjump.evaluation.joint import AUC_DRAWS, PAIR_DRAWS, Joint
+from countjump.evaluation.joint import AUC_DRAWS, PAIR_DRAWS, JointFit
 from countjump.evaluation.measures import ORDER, Measure, sample
 from countjump.evaluation.verdict import ROW_NAMES
 from countjump.metrics.reading import Table
@@ -208,7 +208,7 @@ def _text(number: float, share: bool) -> str:
     return f"{100 * number:.1f} %" if share else f"{number:.3f}"
 
 
-def _maps(joint: Joint) -> dict[str, Any] | None:
+def _maps(joint: JointFit) -> dict[str, Any] | None:
     """The columns that hang together the most, beside those of pairs that went wrong; alike ones side by side."""
     if len(joint.names) < 3:
         return None
@@ -224,7 +224,7 @@ def _maps(joint: Joint) -> dict[str, Any] | None:
     return {"real": maps[0], "synthetic": maps[1], "count": len(chosen), "of": len(joint.names)}
 
 
-def _away(joint: Joint) -> list[tuple[str, float, float]]:
+def _away(joint: JointFit) -> list[tuple[str, float, float]]:
     """Columns, how much they help, and how long their bars are."""
     top = max((value for _, value in joint.away), default=1.0)
     return [(name, value, 100 * value / top) for name, value in joint.away]

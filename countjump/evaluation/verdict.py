@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from countjump.evaluation.columns import ColumnFit
-from countjump.evaluation.joint import LOST, Joint
+from countjump.evaluation.joint import LOST, JointFit
 from countjump.evaluation.measures import FAIR, GOOD, POOR, Measure, worst
 from countjump.evaluation.safety import Safety
 from countjump.evaluation.usefulness import Usefulness
@@ -44,7 +44,7 @@ class Verdict:
 
 
 def conclude(
-    columns: ColumnFit, rows: ColumnFit | None, joint: Joint, useful: Usefulness | None, safety: Safety
+    columns: ColumnFit, rows: ColumnFit | None, joint: JointFit, useful: Usefulness | None, safety: Safety
 ) -> Verdict:
     """All findings, and the line that says the most important."""
     findings = [_columns(columns), *([_rows(rows)] if rows else []), _joint(joint)]
@@ -108,7 +108,7 @@ def _rows(fit: ColumnFit) -> Finding:
     return Finding("rows", worst(fit.judgement), f"Rows as a whole differ in their {' and their '.join(wrong)}.")
 
 
-def _joint(joint: Joint) -> Finding:
+def _joint(joint: JointFit) -> Finding:
     by_name = {measure.metric: measure for measure in joint.measures}
     auc, kept = by_name["two_sample_auc"], by_name.get("dependence_kept")
     error = by_name.get("pair_error")
