@@ -299,9 +299,10 @@ def test_evaluate_writes_a_page_and_says_what_it_found(place, tmp_path, capsys):
 
 
 def test_synthesize_does_it_all(place, tmp_path, capsys):
-    data, out = place / "purchases.csv", tmp_path / "new.csv"
+    data, out = tmp_path / "data.csv", tmp_path / "new.csv"
+    write_table(data, purchases(120))
     facts = answer(capsys, "synthesize", data, "--out", out, "--rows", 50, "--model", tmp_path / "model", *FEW)
-    assert (facts["rows"], facts["fitted"], facts["held_out"]) == (50, 64, 16)
+    assert (facts["rows"], facts["fitted"], facts["held_out"]) == (50, 96, 24)
     assert facts["page"] == str(tmp_path / "new.report.html")
     assert Path(facts["page"]).exists()
     assert facts["verdict"][0]["metric"] == "overall"
@@ -312,10 +313,10 @@ def test_synthesize_does_it_all(place, tmp_path, capsys):
     page = tmp_path / "page.html"
     code, said, err = run(capsys, "synthesize", data, "--out", out, "--report", page, "--holdout", 0, *FEW)
     assert code == 0
-    assert "0 of 80 rows are held out" in err
+    assert "0 of 120 rows are held out" in err
     assert said.splitlines()[-2:] == [str(out), str(page)]
     assert "categorical, 2 levels" in said
-    assert len(read_table(out)) == 80
+    assert len(read_table(out)) == 120
 
 
 # Mistakes.

@@ -13,7 +13,7 @@ MANY = 60
 """Columns above which those that are alike share a line."""
 TAIL = 0.999
 FAR = 20.0
-"""How many times the quantile of the tail the largest value is, before it is said to stand alone."""
+"""How many times the next value the largest is, before it is said to stand alone."""
 MOST_WHOLE = 2**53
 NEARLY = 0.9
 """The share of numbers among words, from which on the words are perhaps mistakes."""
@@ -27,7 +27,7 @@ HEADS = (
     "distinct",
     "mean",
     "99.9 %",
-    "largest",
+    "largest or commonest",
     "trouble",
 )
 LONGEST = 32
@@ -129,6 +129,7 @@ def _numbers(found: Found, values: Any, count: int) -> Found:
     ordered = np.sort(np.append(values, np.zeros(1 if hidden else 0)))
     place = math.ceil(TAIL * count) - 1 - (hidden - 1 if hidden else 0)  # zeros are first, but for negative numbers
     tail = float(ordered[max(place, 0)])
+    alone = distinct > 2 and FAR * max(abs(ordered[-2]), 1) < ordered[-1] < math.inf
     return replace(
         found,
         zeros=zeros / max(count, 1),
@@ -136,6 +137,7 @@ def _numbers(found: Found, values: Any, count: int) -> Found:
         mean=float(values.sum() / max(count, 1)),
         tail=tail,
         largest=float(ordered[-1]),
+        trouble="the largest value stands alone" if alone else "",
     )
 
 
@@ -144,13 +146,11 @@ def _finished(found: Found) -> Found:
     said = [found.trouble] if found.trouble else []
     if found.distinct == 1 and not found.missing:
         said.append("never changes")
-    if isinstance(found.largest, float) and isinstance(found.tail, float):
+    if isinstance(found.largest, float):
         if not math.isfinite(found.largest):
             said.append("infinite: drop such rows")
         elif found.kind == "whole" and abs(found.largest) > MOST_WHOLE:
             said.append("above 2^53: rescale it")
-        elif found.largest > FAR * max(found.tail, 1) and found.distinct > 2:
-            said.append("the largest value stands alone")
     return replace(found, trouble="; ".join(said))
 
 

@@ -13,8 +13,10 @@ from countjump.cli import inspecting, tables
 from countjump.cli.asking import Answer, aligned, command, import_torch, plain_json, printable
 from countjump.cli.models import add_parameters, labels, new_model, save
 
-HELD_OUT, MOST_HELD_OUT, LEAST_ROWS = 0.2, 10_000, 50
-"""The share of the rows that ``synthesize`` holds out, and how many at most; a file of fewer rows keeps them all."""
+HELD_OUT, MOST_HELD_OUT = 0.2, 10_000
+"""The share of the rows that ``synthesize`` holds out, and how many at most."""
+LEAST_ROWS = 20
+"""Of a table that is compared with another; fewer are not held out."""
 
 
 def add_commands(commands: Any) -> None:
@@ -29,7 +31,7 @@ def add_commands(commands: Any) -> None:
     example = "countjump synthesize purchases.csv --rows 10000 --out synthetic.csv --report report.html"
     add = command(commands, "synthesize", text, synthesize, example)
     add("data", "FILE", tables.READ)
-    add("--rows", "N", "how many rows to draw (default: as many as FILE has)")
+    add("--rows", "N", "how many rows to draw (default: as many as FILE has)", least=LEAST_ROWS)
     add("--out", "FILE", "where to write them, in any of these formats", required=True)
     add(
         "--report", "FILE", "where to write the page that compares them with FILE (default: beside --out, .report.html)"
@@ -135,8 +137,13 @@ def synthesize(arguments: Namespace) -> Answer:
     table, dialect = tables.read(arguments, arguments.data)
     tables.check_label(table, arguments.label, arguments.data)
     count = table.shape[0]
+    if count < LEAST_ROWS:
+        raise ValueError(
+            f"{arguments.data} has {count} rows, and at least {LEAST_ROWS} are compared: use fit and sample"
+        )
     rows = count if arguments.rows is None else arguments.rows
-    held = min(round(arguments.holdout * count), MOST_HELD_OUT) if count >= LEAST_ROWS else 0
+    held = min(round(arguments.holdout * count), MOST_HELD_OUT, count - LEAST_ROWS)
+    held = held if held >= LEAST_ROWS else 0
     shuffled = np.random.default_rng(arguments.seed).permutation(count)
     holdout, training = (np.sort(places) for places in (shuffled[:held], shuffled[held:]))
     real = tables.rows_of(table, training) if held else table
