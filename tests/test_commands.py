@@ -269,16 +269,6 @@ def test_complete_keeps_what_is_known(place, tmp_path, capsys):
     whole = read_table(tmp_path / "whole.csv")
     assert list(whole.columns) == list(table.columns)
     pd.testing.assert_frame_equal(whole[["kind", "visits to us"]], table[["kind", "visits to us"]])
-    table["visits to us"] = table["visits to us"].astype("Int64")
-    table.loc[2, "visits to us"] = pd.NA
-    table.loc[3, "spent"] = np.nan
-    write_table(tmp_path / "holes.csv", table)
-    answer(capsys, *words, "--out", tmp_path / "whole.csv")
-    whole = read_table(tmp_path / "whole.csv")
-    assert not whole.isna().any().any()
-    assert whole["kind"].tolist() == table["kind"].tolist()
-    known = [0, 1, 3, 4]
-    assert whole["visits to us"][known].tolist() == table["visits to us"][known].tolist()
 
 
 # Evaluating.
