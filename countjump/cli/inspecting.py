@@ -78,8 +78,9 @@ def find_column(name: str, column: Any) -> Found:
     """What is in a column of a frame.
 
     >>> import pandas as pd
-    >>> find_column("n", pd.Series([0, 3, None, 5], dtype="Int64")).zeros
-    0.3333333333333333
+    >>> found = find_column("n", pd.Series([0, 3, None, 5], dtype="Int64"))
+    >>> f"{found.zeros:.3f} {found.missing:.3f}"
+    '0.333 0.250'
     """
     import numpy as np
 
