@@ -2,7 +2,7 @@
 
     python benchmarks/five_minutes.py > docs/results/benchmarks/five-minutes.md
 
-A fresh virtual environment, `pip install` of this tree (what pip has in its cache is not downloaded again, and it says so), then one
+A fresh virtual environment, `pip install` of this tree (what pip has in its cache is not downloaded again), then one
 command. Wall time, with all the cores there are.
 """
 
