@@ -21,12 +21,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 import scipy.sparse as sp
-from anndata import AnnData
 from matplotlib.figure import Figure
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
@@ -42,6 +41,9 @@ from countjump.data import load
 from countjump.metrics import row_totals
 from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, png
 
+if TYPE_CHECKING:
+    from anndata import AnnData
+
 OUT = Path(__file__).resolve().parents[1] / "docs" / "results" / "cells"
 TYPE = "cell_type"
 SPLITS, FLOORS = 2, 5
@@ -55,6 +57,7 @@ DRAWN = 20_000
 SHOWN = 800
 """Cells of a kind in the picture."""
 COUNTJUMP, APART, SCVI = "countjump", "genes apart", ("scVI, prior", "scVI, posterior")
+ORDER = ("floor", COUNTJUMP, APART, *SCVI)
 
 Record = dict[str, Any]
 Draw = Callable[[np.ndarray, int], sp.csr_matrix]
@@ -207,6 +210,7 @@ def by_scvi(cells: AnnData, seed: int, updates: int | None) -> dict[str, Draw]:
     for each type, and from its posterior given the cells to fit, their library sizes included."""
     import scvi
     import torch
+    from anndata import AnnData
 
     scvi.settings.seed = seed
     scvi.settings.verbosity = 40
@@ -253,6 +257,8 @@ def by_scvi(cells: AnnData, seed: int, updates: int | None) -> dict[str, Draw]:
 
 def read(data: Path | None) -> AnnData:
     """The blood cells and their types."""
+    from anndata import AnnData
+
     wide = load("pbmc", data)
     types = pd.Categorical.from_codes(wide.labels, wide.label_names)
     cells = AnnData(wide.x, obs=pd.DataFrame({TYPE: types}, index=[f"cell {i}" for i in range(wide.x.shape[0])]))
@@ -277,13 +283,13 @@ def measure(cells: AnnData, seed: int, methods: list[str], drawn: int, updates: 
         record = floors(space, points, of, seed) | beside | {"seconds_fit": 0.0, "seconds_sample": 0.0}
         if seed == 0:
             record["shown"] = shown(real, real_of)
-        records.append({"method": "floor", "split": seed} | record)
+        records.append({"method": "floor"} | record)
 
     def judged(method: str, draw: Draw, seconds: float) -> Record:
         points = space(draw(real_of, seed))
         start = time.process_time()
         sizes = row_totals(draw(many, seed + 1000))
-        record = {"method": method, "split": seed, "seconds_fit": round(seconds)}
+        record: Record = {"method": method, "seconds_fit": round(seconds)}
         record["seconds_sample"] = round(time.process_time() - start)
         record |= distances(space, points, real_of, real, real_of) | libraries(total, of[fit], sizes, many)
         return record | ({"shown": shown(points, real_of)} if seed == 0 and method == COUNTJUMP else {})
@@ -432,37 +438,38 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--updates", type=int, help="of a fit (of scVI: epochs), instead of its own length")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args(words)
-    if arguments.scvi and importlib.util.find_spec("scvi") is None:
-        parser.error("scvi-tools is not installed here: pip install scvi-tools")
-    try:
-        cells = read(arguments.data)
-    except FileNotFoundError as error:
-        parser.error(str(error))
+    if arguments.data is None:
+        print("the cells are read from files: say where they are with --data (see --help)")
+        return 0
+    for name, wanted in {"anndata": True, "scvi": arguments.scvi}.items():
+        if wanted and importlib.util.find_spec(name) is None:
+            parser.error(f"{name} is not installed here: pip install anndata, and scvi-tools for --scvi")
     path = arguments.out / "results.json"
     records: list[Record] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    asked = {"drawn": arguments.drawn, "updates": arguments.updates}
+    if any(r["asked"] != asked for r in records):
+        parser.error(f"{path} has records with other --drawn or --updates: choose another --out")
+    cells = read(Path(arguments.data))
     methods = ["floor", COUNTJUMP, APART, *(SCVI if arguments.scvi else ())]
-    said = [
-        f"--{name} {value}"
-        for name in ("splits", "drawn", "updates")
-        if (value := vars(arguments)[name]) != parser.get_default(name)
-    ]
-    command = " ".join(["python benchmarks/cells.py --data DIR", *said])
-    for seed in range(arguments.splits):
-        known = {r["method"] for r in records if r["split"] == seed}
-        absent = [method for method in methods if method not in known]
-        if absent:
-            records += measure(cells, seed, absent, arguments.drawn, arguments.updates)
-            order = ["floor", COUNTJUMP, APART, *SCVI]
-            records.sort(key=lambda r: (order.index(r["method"]), r["split"]))
-            arguments.out.mkdir(parents=True, exist_ok=True)
-            write_atomically(path, (json.dumps(records) + "\n").encode())
-    if any(r["method"] in SCVI for r in records):
-        command += " --scvi"
-    write_atomically(arguments.out / "table.md", table(records, command).encode())
+    for split in range(arguments.splits):
+        known = {r["method"] for r in records if r["split"] == split}
+        new = [method for method in methods if method not in known]
+        if not new:
+            continue
+        found = measure(cells, split, new, arguments.drawn, arguments.updates)
+        records += [{"method": r["method"], "split": split, "asked": asked} | r for r in found]
+        records.sort(key=lambda r: (ORDER.index(r["method"]), r["split"]))
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, (json.dumps(records) + "\n").encode())
+    said = [f"--{name} {value}" for name, value in asked.items() if value != parser.get_default(name)]
+    said += [f"--splits {arguments.splits}"] * (arguments.splits != SPLITS)
+    said += ["--scvi"] * any(r["method"] in SCVI for r in records)
+    page = table(records, " ".join(["python benchmarks/cells.py --data DIR", *said]))
+    write_atomically(arguments.out / "table.md", page.encode())
     figure = picture(records)
     if figure is not None:
         write_atomically(arguments.out / "cells.png", png(figure, dpi=110))
-    print(table(records, command))
+    print(page)
     return 0
 
 
