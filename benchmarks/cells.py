@@ -18,7 +18,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -267,8 +267,8 @@ def read(data: Path | None) -> AnnData:
     return cells
 
 
-def measure(cells: AnnData, seed: int, methods: list[str], drawn: int, updates: int | None) -> list[Record]:
-    """What one split says of the methods, and its floors."""
+def measure(cells: AnnData, seed: int, methods: list[str], drawn: int, updates: int | None) -> Iterator[Record]:
+    """What one split says of the methods, one after the other, and its floors."""
     of = cells.obs[TYPE].to_numpy().astype(str)
     fit, judge = (
         np.sort(part) for part in train_test_split(np.arange(len(of)), test_size=0.5, random_state=seed, stratify=of)
@@ -276,14 +276,13 @@ def measure(cells: AnnData, seed: int, methods: list[str], drawn: int, updates: 
     space = Space.of(cells.X[fit])
     real, real_of, total = space(cells.X[judge]), of[judge], row_totals(cells.X[fit])
     many = np.resize(np.random.default_rng(seed).permutation(of[fit]), drawn)
-    records: list[Record] = []
     if "floor" in methods:
         points = space(cells.X)
         beside = libraries(total, of[fit], row_totals(cells.X[judge]), real_of)
         record = floors(space, points, of, seed) | beside | {"seconds_fit": 0.0, "seconds_sample": 0.0}
         if seed == 0:
             record["shown"] = shown(real, real_of)
-        records.append({"method": "floor"} | record)
+        yield {"method": "floor"} | record
 
     def judged(method: str, draw: Draw, seconds: float) -> Record:
         points = space(draw(real_of, seed))
@@ -298,13 +297,12 @@ def measure(cells: AnnData, seed: int, methods: list[str], drawn: int, updates: 
         if method in methods:
             start = time.process_time()
             draw = by(cells[fit], seed, updates)
-            records.append(judged(method, draw, time.process_time() - start))
+            yield judged(method, draw, time.process_time() - start)
     if set(SCVI) & set(methods):
         start = time.process_time()
         draws = by_scvi(cells[fit], seed, updates)
         seconds = time.process_time() - start
-        records += [judged(method, draw, seconds) for method, draw in draws.items()]
-    return records
+        yield from (judged(method, draw, seconds) for method, draw in draws.items())
 
 
 def shown(points: np.ndarray, of: np.ndarray) -> Record:
@@ -454,13 +452,11 @@ def main(words: list[str] | None = None) -> int:
     for split in range(arguments.splits):
         known = {r["method"] for r in records if r["split"] == split}
         new = [method for method in methods if method not in known]
-        if not new:
-            continue
-        found = measure(cells, split, new, arguments.drawn, arguments.updates)
-        records += [{"method": r["method"], "split": split, "asked": asked} | r for r in found]
-        records.sort(key=lambda r: (ORDER.index(r["method"]), r["split"]))
-        arguments.out.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, (json.dumps(records) + "\n").encode())
+        for record in measure(cells, split, new, arguments.drawn, arguments.updates) if new else ():
+            records.append(record | {"split": split, "asked": asked})
+            records.sort(key=lambda r: (ORDER.index(r["method"]), r["split"]))
+            arguments.out.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, (json.dumps(records) + "\n").encode())
     said = [f"--{name} {value}" for name, value in asked.items() if value != parser.get_default(name)]
     said += [f"--splits {arguments.splits}"] * (arguments.splits != SPLITS)
     said += ["--scvi"] * any(r["method"] in SCVI for r in records)
