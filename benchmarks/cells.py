@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "results" / "cells"
 TYPE = "cell_type"
-SPLITS, FLOORS = 2, 5
+SPLITS, FLOORS = 2, 20
 """Fits; and pairs of real groups that a floor is the mean of."""
 GENES, COMPONENTS, BINS = 2000, 50, 20
 """Of the space in which cells are compared; bins of genes by their mean."""
@@ -143,7 +143,9 @@ def floors(space: Space, points: np.ndarray, of: np.ndarray, seed: int) -> Recor
     """The mean distances between random halves of real cells."""
     found = []
     for turn in range(FLOORS):
-        one, other = train_test_split(np.arange(len(of)), test_size=0.5, random_state=1000 * seed + turn, stratify=of)
+        one, other = train_test_split(
+            np.arange(len(of)), test_size=0.5, random_state=1000 * (seed + 1) + turn, stratify=of
+        )
         found.append(distances(space, points[one], of[one], points[other], of[other]))
     types = {each: np.mean([record["types"][each] for record in found], axis=0).tolist() for each in found[0]["types"]}
     spread = {f"{name}_sd": float(np.std([record[name] for record in found])) for name in ("W2", "MMD2")}
@@ -413,13 +415,13 @@ def picture(records: list[Record]) -> Figure | None:
     right.plot([], [], color=REAL, marker="o", label="cells to fit, ± 2 standard errors")
     right.plot([], [], color=GENERATED, marker="D", linestyle="none", label="drawn")
     right.set_yticks(range(len(names)), names, fontsize=8)
-    for tick, each in zip(right.get_yticklabels(), names, strict=True):
-        tick.set_color(colours.get(each, INK))
     right.set_xlabel("mean library size (units of a cell)", color=INK)
     right.grid(axis="x", color=FAINT, linewidth=0.6)
     right.set_axisbelow(True)
     right.set_title("library sizes", color=INK, fontsize=11, fontweight="bold")
     dress(right, 8)
+    for tick, each in zip(right.get_yticklabels(), names, strict=True):
+        tick.set_color(colours.get(each, INK))
     right.legend(frameon=False, fontsize=8, loc="lower right")
     return figure
 
