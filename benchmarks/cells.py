@@ -179,13 +179,15 @@ def libraries(real: np.ndarray, of: np.ndarray, drawn: np.ndarray, drawn_of: np.
 # Methods: what is fitted to cells, and draws cells of the types that are asked for.
 
 
-def by_countjump(cells: AnnData, seed: int, updates: int | None) -> Draw:
-    """The default model, given the types."""
+def by_countjump(cells: AnnData, seed: int, updates: int | None, place: Path | None) -> Draw:
+    """The default model, given the types; it is kept in that place, if there is one."""
     model = JumpModel(random_state=seed, max_updates=updates, progress=False).fit(cells.X, cells.obs[TYPE])
+    if place is not None:
+        model.save(place / f"split-{seed}")
     return lambda types, draw: model.sample(len(types), random_state=draw, y=types)
 
 
-def by_genes_apart(cells: AnnData, seed: int, updates: int | None) -> Draw:
+def by_genes_apart(cells: AnnData, seed: int) -> Draw:
     """Every gene by itself from a random cell of the type: the right means, and nothing joint."""
     of = cells.obs[TYPE].to_numpy()
     by_type = {each: sp.csc_matrix(cells.X[of == each]) for each in np.unique(of)}
@@ -269,7 +271,9 @@ def read(data: Path | None) -> AnnData:
     return cells
 
 
-def measure(cells: AnnData, seed: int, methods: list[str], drawn: int, updates: int | None) -> Iterator[Record]:
+def measure(
+    cells: AnnData, seed: int, methods: list[str], drawn: int, updates: int | None, models: Path | None
+) -> Iterator[Record]:
     """What one split says of the methods, one after the other, and its floors."""
     of = cells.obs[TYPE].to_numpy().astype(str)
     fit, judge = (
@@ -295,11 +299,12 @@ def measure(cells: AnnData, seed: int, methods: list[str], drawn: int, updates: 
         record |= distances(space, points, real_of, real, real_of) | libraries(total, of[fit], sizes, many)
         return record | ({"shown": shown(points, real_of)} if seed == 0 and method == COUNTJUMP else {})
 
-    for method, by in {COUNTJUMP: by_countjump, APART: by_genes_apart}.items():
-        if method in methods:
-            start = time.process_time()
-            draw = by(cells[fit], seed, updates)
-            yield judged(method, draw, time.process_time() - start)
+    if COUNTJUMP in methods:
+        start = time.process_time()
+        draw = by_countjump(cells[fit], seed, updates, models)
+        yield judged(COUNTJUMP, draw, time.process_time() - start)
+    if APART in methods:
+        yield judged(APART, by_genes_apart(cells[fit], seed), 0.0)
     if set(SCVI) & set(methods):
         start = time.process_time()
         draws = by_scvi(cells[fit], seed, updates)
@@ -436,6 +441,7 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--splits", type=int, default=SPLITS)
     parser.add_argument("--drawn", type=int, default=DRAWN, help="cells whose library sizes are compared")
     parser.add_argument("--updates", type=int, help="of a fit (of scVI: epochs), instead of its own length")
+    parser.add_argument("--models", type=Path, help="where fitted models are kept")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args(words)
     if arguments.data is None:
@@ -454,7 +460,7 @@ def main(words: list[str] | None = None) -> int:
     for split in range(arguments.splits):
         known = {r["method"] for r in records if r["split"] == split}
         new = [method for method in methods if method not in known]
-        for record in measure(cells, split, new, arguments.drawn, arguments.updates) if new else ():
+        for record in measure(cells, split, new, arguments.drawn, arguments.updates, arguments.models) if new else ():
             records.append(record | {"split": split, "asked": asked})
             records.sort(key=lambda r: (ORDER.index(r["method"]), r["split"]))
             arguments.out.mkdir(parents=True, exist_ok=True)

@@ -368,7 +368,7 @@ def test_genes_apart_have_the_means_of_their_type(cells):
     x = sp.csr_matrix(rng.poisson(np.where(types[:, None] == "a", 0.5, 3.0), (400, 30)))
     table = anndata.AnnData(x, obs=pd.DataFrame({cells.TYPE: types}, index=[str(i) for i in range(400)]))
     asked = np.resize(["b", "a", "b"], 6000)
-    made = cells.by_genes_apart(table, 0, None)(asked, 0).toarray()
+    made = cells.by_genes_apart(table, 0)(asked, 0).toarray()
     for each in ("a", "b"):
         real, drawn = x[types == each].toarray(), made[asked == each]
         assert np.abs(drawn.mean(0) - real.mean(0)).max() < 5 * real.std() / np.sqrt(len(drawn))
