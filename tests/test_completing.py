@@ -336,7 +336,7 @@ def test_known_columns_are_given_by_name_number_or_mask():
         model.complete(X, ["fourth"])
     with pytest.raises(ValueError, match=r"mask of shape \(2, 3\), and X is of shape \(5, 3\)"):
         model.complete(X, np.ones((2, 3), dtype=bool))
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="column 'second', row 0: a value is missing"):
         model.complete(X, ["second"])
     with pytest.raises(ValueError, match="in column 'first', is not a whole number"):
         model.complete(X + 0.5, ["first"])

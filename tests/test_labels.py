@@ -426,7 +426,7 @@ def test_no_rows_with_labels():
         (np.arange(299), "y has 299 rows, and X has 300"),
         (["a"] * 299 + [None], r"y\[299\] is missing"),
         (np.append(np.zeros(299), np.nan), r"y\[299\] is missing"),
-        ("a", "is no list"),
+        ("a", "names a column, and X is a matrix without names"),
     ],
 )
 def test_a_wrong_y_is_refused_and_changes_nothing(y, words):
