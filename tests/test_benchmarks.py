@@ -223,11 +223,21 @@ def test_files_are_read_with_empty_cells_codes_and_booleans_as_levels(tables, tm
     text = "age,job,Browser,Weekend\n31,,2,True\n40,clerk,1,False\n"
     with gzip.open(tmp_path / "tables" / "shoppers.csv.gz", "wt") as file:
         file.write(text)
-    frame = tables.SETS["shoppers"].read(tmp_path)
+    about = tables.SETS["shoppers"]
+    assert about.read(tmp_path)["job"].isna().tolist() == [True, False]
+    frame = about.judged(about.read(tmp_path))
     assert frame["job"].tolist() == ["", "clerk"]
     assert frame["Browser"].tolist() == ["2", "1"]
     assert frame["Weekend"].tolist() == ["True", "False"]
     assert frame["age"].tolist() == [31, 40]
+
+
+def test_missing_values_are_compared_where_they_are_and_where_they_go_together(tables):
+    gone, there = [np.nan, np.nan, 1, 1], [1, 1, 1, 1]
+    together, apart = pd.DataFrame({"a": gone, "b": gone}), pd.DataFrame({"a": gone, "b": gone[::-1]})
+    assert tables.gaps_error(together, together) == 0
+    assert tables.gaps_error(together, apart) == pytest.approx(0.5 / 3), "of a, b and both, the last is wrong"
+    assert tables.gaps_error(together, pd.DataFrame({"a": there, "b": there})) == pytest.approx(0.5)
 
 
 def test_the_made_tables_are_what_they_say(tables):
