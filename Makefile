@@ -13,7 +13,7 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist worksteal
 
 # A browser for the tests of the report, where it can be installed; without one they are skipped and say so.
 browser:
