@@ -86,7 +86,9 @@ def by_label(X: Any, y: np.ndarray, Z: Any, of: np.ndarray) -> float:
     return float(np.average([w1(total[y == label], other[of == label]) for label in labels], weights=often))
 
 
-def measure(name: str, seed: int, data: Path, updates: int | None, steps: int | None) -> tuple[dict[str, Any], JumpModel]:
+def measure(
+    name: str, seed: int, data: Path, updates: int | None, steps: int | None
+) -> tuple[dict[str, Any], JumpModel]:
     """One fit, and everything about it."""
     X, y = rows_of(name, data)
     parts = split(y, seed)

@@ -138,7 +138,18 @@ def test_the_wide_straightforward_trainer_finds_the_mean(straightforward):
 
 
 def test_labels_are_measured_once_and_drawn(tmp_path):
-    words = [sys.executable, "benchmarks/labels.py", "--only", "digits", "--splits", "1", "--updates", "5", "--steps", "3"]
+    words = [
+        sys.executable,
+        "benchmarks/labels.py",
+        "--only",
+        "digits",
+        "--splits",
+        "1",
+        "--updates",
+        "5",
+        "--steps",
+        "3",
+    ]
     for _ in range(2):
         done = subprocess.run([*words, "--out", str(tmp_path)], cwd=ROOT, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
