@@ -19,8 +19,8 @@ test: $(VENV)/.installed-dev
 
 # The tests on frames with pandas 3: the environment itself has pandas 2, because anndata wants that.
 test-pandas3: $(VENV)/.installed-dev $(PANDAS3)/.installed
-	PYTHONPATH=$(CURDIR)/$(PANDAS3) $(BIN)/python -c 'import pandas as pd; assert pd.__version__.startswith("3."), pd.__file__'
-	PYTHONPATH=$(CURDIR)/$(PANDAS3) $(BIN)/pytest -n 2 --dist worksteal \
+	PYTHONPATH=$(CURDIR)/$(PANDAS3):$(CURDIR) $(BIN)/python -c 'import pandas as pd; assert pd.__version__.startswith("3."), pd.__file__'
+	PYTHONPATH=$(CURDIR)/$(PANDAS3):$(CURDIR) $(BIN)/pytest -n 2 --dist worksteal \
 	  $(wildcard tests/test_frames.py tests/test_tables.py tests/test_tables_in_files.py)
 
 # A browser for the tests of the report, where it can be installed; without one they are skipped and say so.

@@ -79,7 +79,7 @@ def test_saves_and_loads_at_once_leave_and_see_whole_models(model, tmp_path):
     def load():
         assert JumpModel.load(tmp_path).sample(4, random_state=0).tobytes() in samples
 
-    actions = [(lambda: model.save(tmp_path), 30), (lambda: other.save(tmp_path), 30), (load, 40)]
+    actions = [(lambda: model.save(tmp_path), 15), (lambda: other.save(tmp_path), 15), (load, 20)]
     threads = [threading.Thread(target=repeat, args=each) for each in actions]
     for thread in threads:
         thread.start()

@@ -288,7 +288,7 @@ def documents(count=60):
 
 def test_cross_validation_on_a_count_vectorizers_output_is_finite_in_every_fold():
     X = CountVectorizer().fit_transform(documents())
-    model = quick(max_updates=20)
+    model = quick(max_updates=5)
     scores = cross_val_score(model, X, cv=3)
     assert model.fit(X).belief_ == "composition"
     assert np.isfinite(scores).all()
@@ -298,9 +298,9 @@ def test_cross_validation_on_a_count_vectorizers_output_is_finite_in_every_fold(
 def test_a_grid_search_on_wide_counts_ranks_a_longer_fit_above_a_very_short_one():
     X = CountVectorizer().fit_transform(documents())
     model = quick(width=32, learning_rate=3e-3)
-    search = GridSearchCV(model, {"max_updates": [2, 150]}, cv=2, refit=False).fit(X)
+    search = GridSearchCV(model, {"max_updates": [2, 80]}, cv=2, refit=False).fit(X)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_params_ == {"max_updates": 150}
+    assert search.best_params_ == {"max_updates": 80}
 
 
 def test_no_gradient_is_kept_of_a_score():
