@@ -132,8 +132,8 @@ def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
                 cell = None if digits[place] < 0 else 10.0 ** -float(digits[place])
                 found[place], fitted[place] = find_margin(column, decided.components, False, cell), True
     gammas = fit_gammas(rows, stats, decided.components, counts=False, but=fitted)
-    for place in np.flatnonzero(fitted):
-        gammas[:, place] = found[place].mixture
+    for own in np.flatnonzero(fitted):
+        gammas[:, own] = found[own].mixture
     options["zero_escape"] = 1 / ((rows.count + 1) * rows.columns)
     return options, arrays | _atoms(found, rows.count) | {"gammas": gammas}
 
