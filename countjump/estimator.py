@@ -618,6 +618,8 @@ class Estimator(Fitted, ABC):
         if draws is None:
             draws = int(np.clip(SCORE_EVALUATIONS / self._possible_rows(), 1, 1024))
         steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1, MOST_STEPS)
+        if self.denoiser_ is None:  # nothing varies, and nothing is drawn
+            steps = draws = 1
         X, y = self._split(X, y)
         self._check_columns(X)
         matrix = without_denormals(without_float16(self._read(X, lenient=True)))

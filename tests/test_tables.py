@@ -561,9 +561,9 @@ def test_homogeneous_tables_say_their_domain_as_ever():
 
 def test_choices_of_many_columns_are_few_lines():
     g = rng(14)
-    X = np.column_stack([g.poisson(3.0, (80, 150)), g.gamma(2.0, 1.0, (80, 150)), g.integers(1990, 2024, (80, 20))])
+    X = np.column_stack([g.poisson(3.0, (40, 15)), g.gamma(2.0, 1.0, (40, 15)), g.integers(1990, 2024, (40, 20))])
     plan = plan_of(X)
-    assert "and 164 more" in plan.reasons["domain"]
+    assert "and 29 more" in plan.reasons["domain"]
     assert "more" in plan.reasons["transform"]
     assert max(map(len, plan.reasons.values())) < 700
     assert len(plan.parts) == 2
@@ -728,8 +728,10 @@ def awkward_frame() -> pd.DataFrame:
 
 def test_every_fold_has_a_score():
     frame = awkward_frame()
-    scores = cross_val_score(short(max_updates=2), frame, cv=3, error_score="raise")
-    assert np.isfinite(scores).all()
-    assert np.isfinite(cross_val_score(short(max_updates=2), mixed_frame(90), cv=3, error_score="raise")).all()
     numbers = frame.drop(columns="city").to_numpy(dtype=float)
-    assert np.isfinite(cross_val_score(short(max_updates=2), numbers, cv=3, error_score="raise")).all()
+
+    def score(model: JumpModel, X: object) -> float:
+        return float(model.score_samples(X, steps=5).mean())
+
+    for X in (frame, numbers):
+        assert np.isfinite(cross_val_score(short(max_updates=2), X, cv=2, scoring=score, error_score="raise")).all()
