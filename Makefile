@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PANDAS3 := .venv-pandas3
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 
-.PHONY: demo test fuzz bench browser clean
+.PHONY: demo test test-pandas3 fuzz bench browser clean
 
 demo: $(VENV)/.installed
 	$(BIN)/countjump demo --out demo-out
@@ -13,7 +14,14 @@ test: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(MAKE) --no-print-directory test-pandas3
+	$(BIN)/pytest -n 2 --dist worksteal
+
+# The tests on frames with pandas 3: the environment itself has pandas 2, because anndata wants that.
+test-pandas3: $(VENV)/.installed-dev $(PANDAS3)/.installed
+	PYTHONPATH=$(CURDIR)/$(PANDAS3):$(CURDIR) $(BIN)/python -c 'import pandas as pd; assert pd.__version__.startswith("3."), pd.__file__'
+	PYTHONPATH=$(CURDIR)/$(PANDAS3):$(CURDIR) $(BIN)/pytest -n 2 --dist worksteal \
+	  $(wildcard tests/test_frames.py tests/test_tables.py tests/test_tables_in_files.py)
 
 # A browser for the tests of the report, where it can be installed; without one they are skipped and say so.
 browser:
@@ -47,3 +55,8 @@ $(VENV)/.installed: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.installed-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install --quiet -c constraints.txt -e '.[dev]'
 	@touch $@ $(VENV)/.installed
+
+$(PANDAS3)/.installed: pyproject.toml | $(VENV)/.installed-dev
+	rm -rf $(PANDAS3)
+	$(PIP) install --quiet --no-deps --target $(PANDAS3) 'pandas>=3,<4'
+	@touch $@

@@ -28,8 +28,6 @@ from countjump.report import figures
 
 SPLITS = {"digits": 5, "pbmc": 2, "20news-bow": 1}
 WEIGHTS = (1.0, 1.25, 1.5, 2.0, 3.0)
-STEPS = None
-"""The model's own."""
 SCORED = 200
 """Test rows whose bounds are averaged."""
 OUT = Path(__file__).parents[1] / "docs" / "results" / "labels"
@@ -88,7 +86,9 @@ def by_label(X: Any, y: np.ndarray, Z: Any, of: np.ndarray) -> float:
     return float(np.average([w1(total[y == label], other[of == label]) for label in labels], weights=often))
 
 
-def measure(name: str, seed: int, data: Path, updates: int | None) -> tuple[dict[str, Any], JumpModel]:
+def measure(
+    name: str, seed: int, data: Path, updates: int | None, steps: int | None
+) -> tuple[dict[str, Any], JumpModel]:
     """One fit, and everything about it."""
     X, y = rows_of(name, data)
     parts = split(y, seed)
@@ -104,7 +104,7 @@ def measure(name: str, seed: int, data: Path, updates: int | None) -> tuple[dict
     generated, record = {}, {"set": name, "split": seed, "rows": len(fit), "fit_seconds": round(seconds)}
     for weight in WEIGHTS:
         start = time.process_time()
-        generated[weight] = model.sample(len(fresh), STEPS, seed, y=y[fresh], guidance=weight)
+        generated[weight] = model.sample(len(fresh), steps, seed, y=y[fresh], guidance=weight)
         record[f"sample_seconds, {weight}"] = round(time.process_time() - start, 1)
         record[f"validation, {weight}"] = accuracy(generated[weight], y[fresh], validation)
     chosen = max(WEIGHTS, key=lambda weight: record[f"validation, {weight}"])
@@ -130,13 +130,13 @@ def measure(name: str, seed: int, data: Path, updates: int | None) -> tuple[dict
     return record, model
 
 
-def pictures(model: JumpModel, out: Path, weight: float) -> None:
+def pictures(model: JumpModel, out: Path, weight: float, steps: int | None) -> None:
     """Digits by their label: real ones, and generated ones without and with guidance."""
     X, y = rows_of("digits", Path())
     names, each = [str(digit) for digit in range(10)], 3
     kinds = {"real": np.stack([X[y == name][:each] for name in names], 1)}
     for title, w in {"w = 1": 1.0, f"w = {weight:g}": weight, "w = 5": 5.0}.items():
-        kinds[title] = model.sample(10 * each, STEPS, 0, y=names * each, guidance=w).reshape(each, 10, -1)
+        kinds[title] = model.sample(10 * each, steps, 0, y=names * each, guidance=w).reshape(each, 10, -1)
     strips = {}
     for title, rows in kinds.items():
         for number, strip in enumerate(rows):
@@ -191,6 +191,7 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(SPLITS), help="some of the sets")
     parser.add_argument("--splits", type=int, help="instead of each set's own number")
     parser.add_argument("--updates", type=int, help="instead of the model's own length")
+    parser.add_argument("--steps", type=int, help="of the samples, instead of the model's own")
     parser.add_argument("--out", type=Path, default=OUT)
     arguments = parser.parse_args()
     file = arguments.out / "results.json"
@@ -202,13 +203,13 @@ def main() -> None:
         for seed in range(arguments.splits or SPLITS[name]):
             if any((record["set"], record["split"]) == (name, seed) for record in records):
                 continue
-            record, model = measure(name, seed, Path(arguments.data), arguments.updates)
+            record, model = measure(name, seed, Path(arguments.data), arguments.updates, arguments.steps)
             records = sorted([*records, record], key=lambda each: (list(SPLITS).index(each["set"]), each["split"]))
             arguments.out.mkdir(parents=True, exist_ok=True)
             write_atomically(file, (json.dumps(records, indent=1) + "\n").encode())
             write_atomically(arguments.out / "table.md", table(records).encode())
             if name == "digits" and seed == 0:
-                pictures(model, arguments.out, max(record["guidance"], 2.0))
+                pictures(model, arguments.out, max(record["guidance"], 2.0), arguments.steps)
             print(json.dumps(record), flush=True)
     print(table(records))
 

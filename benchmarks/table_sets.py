@@ -12,6 +12,11 @@ from scipy.special import ndtr
 from scipy.stats import nbinom
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, make_circles, make_moons
 
+from countjump.data import read_table
+
+GONE = 0.05
+"""The share of the rows that lose some values in a set that is made so."""
+
 
 @dataclass(frozen=True)
 class TableSet:
@@ -34,13 +39,35 @@ class TableSet:
         """Its file; None if it has none."""
         return (data or Path()) / "tables" / self.file if self.file else None
 
+    gone: tuple[str, ...] = ()
+    """Columns of which :data:`GONE` of the rows lose their values, all together."""
+
     def read(self, data: Path | None) -> pd.DataFrame:
-        """All of its rows. An empty cell is a level, "", and a boolean one of two."""
+        """All of its rows, as :func:`countjump.data.read_table` reads them."""
         if self.make is not None:
             return self.make()
-        frame = pd.read_csv(self.path(data), keep_default_na=False)
-        names = [name for name in frame if frame[name].dtype == bool or name in self.codes]
-        return frame.astype(dict.fromkeys(names, str))
+        path = self.path(data)
+        assert path is not None
+        frame = read_table(path)
+        if self.gone:
+            frame = frame.astype(dict.fromkeys(self.gone, float))
+            frame.loc[np.random.default_rng(8).random(len(frame)) < GONE, list(self.gone)] = np.nan
+        return frame
+
+    def judged(self, frame: pd.DataFrame) -> pd.DataFrame:
+        """As the judge and the rivals see it: an empty cell is a level, "", a code and a boolean one of several."""
+        found = {}
+        for name in frame:
+            column = frame[name]
+            if column.dtype == bool or name in self.codes:
+                found[name] = column.astype(str)
+            elif pd.api.types.is_numeric_dtype(column.dtype):
+                found[name] = (
+                    column if column.dtype.kind in "iuf" and str(column.dtype)[0].islower() else column.astype(float)
+                )
+            else:
+                found[name] = column.astype(object).where(column.notna(), "")
+        return pd.DataFrame(found)
 
 
 def with_levels(frame: pd.DataFrame, groups: tuple[tuple[str, ...], ...]) -> pd.DataFrame:
@@ -168,8 +195,14 @@ SETS = {
         margins=("visits", "school", "health"),
         pair=("age", "income"),
     ),
+    "nmes-missing": TableSet(
+        "the same, and in 5 % of the rows income, age and the doctor's visits are missing together",
+        file="nmes1988.csv.gz",
+        gone=("income", "age", "visits"),
+        margins=("visits", "school", "health"),
+    ),
     "adult": TableSet(
-        "census: numbers and categories, an empty cell is a level (adult_train.csv.gz; adult_test.csv.gz is not used)",
+        "census: numbers and categories, three of them with empty cells (adult_train.csv.gz; adult_test.csv.gz is not used)",
         file="adult_train.csv.gz",
         margins=("age", "hours-per-week", "marital-status"),
         pair=("age", "hours-per-week"),

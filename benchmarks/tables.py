@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from itertools import product
@@ -33,6 +34,7 @@ from benchmarks.rivals import RIVALS
 from benchmarks.table_sets import SETS, TableSet, with_levels
 from countjump import JumpModel
 from countjump.atomic import locked
+from countjump.data import read_table, write_table
 from countjump.experiments.runner import (
     KEY,
     Record,
@@ -79,6 +81,11 @@ MEASURES = {
         "The share of generated rows as near to a training row as the nearest 1 % of held-out rows. The floor is the share of "
         "held-out rows: more than 0.01 where rows are often equal.",
     ),
+    "gaps": (
+        "Missing values",
+        "The mean difference of the shares of missing values, of columns and of pairs of them that are missing together, where "
+        "there are any. In brackets: over that of the floor.",
+    ),
     "broken": ("Broken groups", "The share of rows in which a group of 0/1 columns does not sum to one."),
     "seconds": ("Seconds of CPU time", "To fit to one half / to make as many rows; one thread."),
 }
@@ -88,18 +95,40 @@ def measure(
     train: pd.DataFrame, held_out: pd.DataFrame, made: pd.DataFrame, about: TableSet, seed: int
 ) -> dict[str, float]:
     """What is recorded of rows that were made, beside those of the held-out half."""
-    ours, theirs = nearer_copies(train, made, held_out)
+    first, last, ours_ = (about.judged(frame) for frame in (train, held_out, made))
+    missing = bool(first.isna().any().any())
+    whole = [frame.dropna() for frame in (first, last, ours_)]
+    ours, theirs = nearer_copies(whole[0], whole[2], whole[1])
     groups = with_levels(made, about.groups).drop(columns=made.columns)
     found = {
-        "auc": two_sample_auc(held_out, made, seed=seed),
-        "column_shapes": column_shapes(held_out, made),
-        "pair_trends": pair_trends(held_out, made),
-        "rank_error": rank_correlation_error(held_out, made),
+        "auc": two_sample_auc(last, ours_, seed=seed, missing=missing),
+        "column_shapes": column_shapes(whole[1], whole[2]),
+        "pair_trends": pair_trends(whole[1], whole[2]),
+        "rank_error": rank_correlation_error(whole[1], whole[2]),
         "copies": theirs if made is train else ours,
     }
+    if held_out.isna().any().any():
+        found["gaps"] = gaps_error(held_out, made)
     if about.groups:
         found["broken"] = float((groups == "broken").any(axis=1).mean())
     return {name: round(value, 5) for name, value in found.items()}
+
+
+def gaps_error(real: pd.DataFrame, made: pd.DataFrame) -> float:
+    """How far the shares of missing values are apart, of columns and of pairs of them."""
+    names = [name for name in real if real[name].isna().any()]
+    shares = [
+        np.asarray(frame[names].isna(), dtype=float).T @ frame[names].isna() / len(frame) for frame in (real, made)
+    ]
+    upper = np.triu_indices(len(names))
+    return float(np.abs(np.asarray(shares[0]) - np.asarray(shares[1]))[upper].mean())
+
+
+def through_files(frame: pd.DataFrame) -> pd.DataFrame:
+    """The table as it is read from a file that it was written to."""
+    with tempfile.TemporaryDirectory() as scratch:
+        write_table(Path(scratch) / "table.csv.gz", frame)
+        return read_table(Path(scratch) / "table.csv.gz")
 
 
 def run(
@@ -111,9 +140,11 @@ def run(
     train, held_out = (frame.iloc[half].reset_index(drop=True) for half in (first, second))
     start = time.process_time()
     if method == "countjump":
-        model = JumpModel(max_updates=asked["asked_updates"], random_state=split, progress=False).fit(train)
+        domain = dict.fromkeys(about.codes, "categorical") or "auto"
+        given = through_files(train) if about.file else train
+        model = JumpModel(domain, max_updates=asked["asked_updates"], random_state=split, progress=False).fit(given)
     elif method != FLOOR:
-        model = RIVALS[method](split).fit(train)
+        model = RIVALS[method](split).fit(about.judged(train))
     seconds_fit = round(time.process_time() - start, 3)
     records = []
     for step in steps:
@@ -121,7 +152,8 @@ def run(
         if method == FLOOR:
             made = train
         elif method == "countjump":
-            made = as_frame(model.sample(len(held_out), steps=step, random_state=split), frame)
+            made = model.sample(len(held_out), steps=step, random_state=split)
+            made = through_files(made) if about.file else made
         else:
             made = model.sample(len(held_out))
         seconds = {"seconds_fit": seconds_fit, "seconds_sample": round(time.process_time() - start, 3)}
@@ -129,14 +161,10 @@ def run(
         sizes = {"rows": len(train), "columns": frame.shape[1]} | asked
         record = key | sizes | measure(train, held_out, made, about, split) | (seconds if method != FLOOR else {})
         if split == 0:
-            record["shown"] = shown(about, held_out, held_out if method == FLOOR else made)
+            real, ours = (about.judged(each).dropna() for each in (held_out, held_out if method == FLOOR else made))
+            record["shown"] = shown(about, real, ours)
         records.append(record)
     return records
-
-
-def as_frame(made: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows as a model returns them, with the table's names of columns."""
-    return made if isinstance(made, pd.DataFrame) else pd.DataFrame(made, columns=frame.columns)
 
 
 def shown(about: TableSet, held_out: pd.DataFrame, made: pd.DataFrame) -> dict[str, Any]:
@@ -176,7 +204,8 @@ def page(records: list[Record]) -> str:
     lines = ["# Ordinary tables", "", f"`{command}`", ""]
     lines += [
         "Each set is cut into random halves. A method is fitted once to one half, makes as many rows as the other half has, and "
-        "these are compared with that half. The floor is the training half as if it had been generated.",
+        "these are compared with that half. The floor is the training half as if it had been generated. Sets that are read "
+        "from files go to the model, and come from it, through files.",
         "",
     ]
     of_set = {name: next(record for record in records if record["dataset"] == name) for name in names}
@@ -212,7 +241,7 @@ def cell(records: list[Record], field: str, method: str, steps: int) -> str:
     if (found := mean_of(records, field, **where)) is None:
         return ""
     floor = mean_of(records, field, method=FLOOR)
-    if field == "rank_error":
+    if field in ("rank_error", "gaps"):
         ratio = f" ({found[0] / floor[0]:.1f})" if floor and floor[0] and method != FLOOR else ""
         return f"{found[0]:.4f}{ratio}"
     return f"{found[0]:.3f}" + (f" ± {found[1]:.3f}" if field == "auc" else "")

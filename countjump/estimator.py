@@ -21,8 +21,9 @@ from countjump._version import __version__
 from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
 from countjump.conditions import Conditions
-from countjump.data import Layout, Rows, as_matrix, fingerprint
+from countjump.data import Annotated, Labelled, Layout, Rows, as_matrix, fingerprint
 from countjump.data.rows import memory
+from countjump.data.tables import numbered
 from countjump.denoiser import Denoiser, Guided
 from countjump.laws import Streams
 from countjump.likelihood import lower_bound
@@ -97,7 +98,8 @@ class Fitted:
     process_: Any
     denoiser_: Any
     scaling_: Weights | None
-    layout_: Layout | None
+    layout_: Layout | Annotated | None
+    labelled_: Labelled | None
     conditions_: Conditions | None
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -185,8 +187,8 @@ class Estimator(Fitted, ABC):
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the model to the rows of X (ndarray or scipy sparse). A fit that fails changes nothing.
 
-        With ``y``, one label for each row, or one row of covariates (a matrix or a frame), the model is one of X given y.
-        ``docs/labels.md`` says what is taken for a label and what for a number.
+        With ``y``, one label for each row, or one row of covariates (a matrix or a frame), the model is one of X given y. A string,
+        or a tuple of strings, names columns of X (of its ``obs``) that are y. ``docs/labels.md`` says what is taken for a label.
         """
         before = self.__dict__.copy()
         try:
@@ -199,11 +201,14 @@ class Estimator(Fitted, ABC):
 
     def _fit(self, X: Any, y: Any = None) -> None:
         params = self._checked_params()
+        self.labelled_ = Labelled.of(X, y)
+        if self.labelled_ is not None:
+            X, y = self.labelled_.split(X)
         self.layout_ = self._find_layout(X)
         matrix = self._read(X)
         conditions, read = (None, None) if y is None else Conditions.fit(y, matrix.shape[0])
         device = self._device()
-        validation().validate_data(self, X, skip_check_array=True)
+        self._check_columns(X, reset=True)
         of_y = () if conditions is None or read is None else (conditions.identity(read),)
         identity, dtype = fingerprint(matrix, self._identity(), *of_y), matrix.dtype
         given = without_float16(matrix)
@@ -218,7 +223,7 @@ class Estimator(Fitted, ABC):
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
-        self._adopt(plan, dtype, kind_of_matrix(X), seed, device, scaling, conditions)
+        self._adopt(plan, dtype, kind_of_matrix(X) or kind_of_matrix(given), seed, device, scaling, conditions)
         if self.denoiser_ is not None:
             condition = self._encode(read)
             with threads_for(self.block_.varying):
@@ -226,12 +231,40 @@ class Estimator(Fitted, ABC):
 
     _takes_negatives = False
 
-    def _find_layout(self, X: Any) -> Layout | None:
+    def _find_layout(self, X: Any) -> Layout | Annotated | None:
         """How a table becomes a matrix, if it is not one."""
         return None
 
-    def _read(self, X: Any) -> domains.Matrix:
-        matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X)
+    def _check_columns(self, X: Any, reset: bool = False) -> None:
+        """That X has the columns of training, by scikit-learn's rules; with ``reset`` they are those."""
+        names = getattr(X, "columns", None)
+        if not reset and isinstance(self.layout_, Annotated) and not hasattr(X, "columns"):
+            return  # the matrix of AnnData is checked where it is read
+        if hasattr(X, "set_axis") and names is not None:
+            mixed = len({isinstance(name, str) for name in names}) > 1
+            if mixed or len(set(names)) < len(names):
+                X = X.set_axis(list(numbered(names)), axis=1)
+        validation().validate_data(self, X, reset=reset, skip_check_array=True)
+        if reset and isinstance(self.layout_, Annotated) and self.layout_.kind == "anndata":
+            self.feature_names_in_ = np.array(self.layout_.names, dtype=object)
+
+    def _split(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """X without the columns that are y, and y, which is what these hold where it is not given."""
+        validation().check_is_fitted(self, "plan_")
+        if self.labelled_ is None or not self.labelled_.is_in(X):
+            return X, y
+        rest, own = self.labelled_.split(X)
+        return rest, own if y is None else y
+
+    def _column_names(self) -> list[str] | None:
+        """Of the matrix, if it has some."""
+        if isinstance(self.layout_, Layout) and self.layout_.gaps and hasattr(self, "feature_names_in_"):
+            return list(self.layout_.matrix_names)
+        names = getattr(self, "feature_names_in_", None)
+        return None if names is None else list(names)
+
+    def _read(self, X: Any, lenient: bool = False) -> domains.Matrix:
+        matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X, lenient=lenient)
         if matrix.ndim != 2:
             remedy = "X.reshape(-1, 1) for one column, X.reshape(1, -1) for one row"
             if matrix.ndim > 2:
@@ -464,11 +497,14 @@ class Estimator(Fitted, ABC):
         if (order[1:] < order[:-1]).any():
             rows = rows[np.argsort(order)]
         rows = self._restore(rows)
-        return (rows, self.conditions_.write(given)) if return_y else rows  # type: ignore[union-attr, arg-type]
+        own = None if given is None or self.conditions_ is None else self.conditions_.write(given)
+        if self.labelled_ is not None:
+            rows = self.labelled_.put(rows, own)
+        return (rows, own) if return_y else rows
 
-    def _restore(self, rows: Any) -> Any:
-        """A table of the kind that went in, where it was one."""
-        return rows if self.layout_ is None else self.layout_.restore(rows)
+    def _restore(self, rows: Any, like: Any = None) -> Any:
+        """A table of the kind that went in, where it was one; rows are called like those of a table that they are ``like``."""
+        return rows if self.layout_ is None else self.layout_.restore(rows, like)
 
     def _draw(
         self, seed: int, group: np.ndarray, steps: int, denoise: Denoise, given: np.ndarray | None
@@ -582,11 +618,15 @@ class Estimator(Fitted, ABC):
         if draws is None:
             draws = int(np.clip(SCORE_EVALUATIONS / self._possible_rows(), 1, 1024))
         steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1, MOST_STEPS)
-        matrix = without_denormals(without_float16(self._read(X)))
-        validation().validate_data(self, X, reset=False, skip_check_array=True)
-        mass = np.zeros(matrix.shape[0])
+        if self.denoiser_ is None:  # nothing varies, and nothing is drawn
+            steps = draws = 1
+        X, y = self._split(X, y)
+        self._check_columns(X)
+        matrix = without_denormals(without_float16(self._read(X, lenient=True)))
+        mass = np.zeros(matrix.shape[0]) if self.layout_ is None else self.layout_.escapes(X)
         if self.scaling_ is not None:
-            matrix, mass = self.scaling_.admit(sp.csr_matrix(matrix))
+            matrix, more = self.scaling_.admit(sp.csr_matrix(matrix))
+            mass = mass + more
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
         names = row_names(matrix)
@@ -658,6 +698,7 @@ class Estimator(Fitted, ABC):
             "dtype": self.dtype_.str,
             "sparse": self.sparse_,
             "layout": None if self.layout_ is None else self.layout_.described(),
+            "labelled": None if self.labelled_ is None else self.labelled_.described(),
             "seed": self.seed_,
             "block_rows": self.block_rows_,
             "history": [{k: persistence.encode(v) for k, v in record.items()} for record in self.history_],
@@ -721,7 +762,10 @@ class Estimator(Fitted, ABC):
         if condition is not None:
             own = {k.removeprefix("condition/"): array for k, array in arrays.items() if k.startswith("condition/")}
             condition = Conditions.recalled(condition, own)
-        model.layout_ = None if fitted["layout"] is None else Layout.recall(fitted["layout"])
+        model.layout_ = None if fitted["layout"] is None else recalled_layout(fitted["layout"])
+        model.labelled_ = None if fitted["labelled"] is None else Labelled.recall(fitted["labelled"])
+        if model.labelled_ is not None and (condition is None or len(condition.columns) != len(model.labelled_.labels)):
+            raise ValueError("columns of labels, and no such labels")
         model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling, condition)
         if model.denoiser_ is not None:
             learned = {
@@ -736,14 +780,22 @@ class Estimator(Fitted, ABC):
         ]
         if len({tuple(record) for record in model.history_}) > 1 or any("loss" not in r for r in model.history_):
             raise ValueError("its history is not one of training")
+        if model.layout_ is not None:
+            if len(model.layout_.matrix_names) != columns:
+                raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")
+            columns = len(model.layout_.names)
         model.n_features_in_ = columns
-        if model.layout_ is not None and len(model.layout_.names) != columns:
-            raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")
         if names:
             if len(names) != columns or not all(isinstance(name, str) for name in names):
                 raise ValueError(f"{len(names)} names for {columns} columns")
             model.feature_names_in_ = np.array(names, dtype=object)
         return model
+
+
+def recalled_layout(described: dict[str, Any]) -> Layout | Annotated:
+    """What is around a matrix, by its kind."""
+    kind = Annotated if described["kind"] in ("anndata", "sparse") else Layout
+    return kind.recall(described)
 
 
 def validation() -> Any:

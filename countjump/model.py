@@ -15,7 +15,7 @@ from torch import nn
 from tqdm import tqdm
 
 from countjump import domains, persistence, planning, transforms
-from countjump.data import Layout
+from countjump.data import Annotated, Layout
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
 from countjump.estimator import WHOLE_PARAMETERS, whole
@@ -75,6 +75,12 @@ class JumpModel(Starts):
     schedule : "linear-beta", "cosine", "geometric" or a Schedule
     network : "mlp", or a class or factory of one's own, called as (inputs, outputs, width)
         See ``docs/extending.md``.
+    missing : "model" or "error"
+        What missing values of a frame are: part of the model, so that samples have some too, or an error. Those of arrays are one.
+    identifiers : "fresh" or "drop"
+        Columns of a frame that only name their rows are not modelled: samples have fresh ones, or none.
+    layer : str or None
+        The layer of an AnnData that is modelled; None for its X.
     width, batch_size, learning_rate, max_updates : number or None
         None chooses from the data's size.
         The belief about the totals of wide rows is learned beforehand, at a rate of its own and in at most ``max_updates``.
@@ -109,6 +115,9 @@ class JumpModel(Starts):
     schedule: str | Schedule = "linear-beta"
     transform: Any = HiddenParameter("auto")
     network: str | Callable[[int, int, int], nn.Module] = "mlp"
+    missing: str = "model"
+    identifiers: str = "fresh"
+    layer: str | None = None
 
     @property
     def domain_(self) -> Domain | dict[int, Domain]:
@@ -154,7 +163,13 @@ class JumpModel(Starts):
 
     _takes_negatives = True
 
-    def _find_layout(self, X: Any) -> Layout | None:
+    def _find_layout(self, X: Any) -> Layout | Annotated | None:
+        parameters = self.get_params()
+        one_of("missing", parameters["missing"], ("model", "error"))
+        one_of("identifiers", parameters["identifiers"], ("fresh", "drop"))
+        annotated = Annotated.of(X, parameters["layer"])
+        if annotated is not None:
+            return annotated
         declared: dict[int, tuple[Any, ...]] = {}
         if isinstance(self.domain, Mapping):
             names = planning.Names(X.shape[1], getattr(X, "columns", None)) if hasattr(X, "shape") else None
@@ -163,7 +178,7 @@ class JumpModel(Starts):
                     declared |= dict.fromkeys(names.find(key, "domain"), domain.levels)
         elif isinstance(self.domain, domains.Categorical) and self.domain.levels is not None and hasattr(X, "shape"):
             declared = dict.fromkeys(range(X.shape[1]), self.domain.levels)
-        return Layout.of(X, declared)
+        return Layout.of(X, declared, parameters["missing"], parameters["identifiers"])
 
     def _find_scaling(self, X: domains.Matrix) -> Weights | None:
         """Looked for in wide sparse reals of which nothing is said."""
@@ -188,11 +203,11 @@ class JumpModel(Starts):
         return found
 
     def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
-        names = getattr(self, "feature_names_in_", None)
         layout = self.layout_
         strings = {} if layout is None else {i: len(levels) for i, levels in layout.levels.items()}
-        plan = planning.make_plan(X, params, names, strings)
-        plan.reasons.update(self._weights_said)
+        gaps, left_out = (0, ()) if layout is None else (len(layout.gaps), layout.left_out)
+        plan = planning.make_plan(X, params, self._column_names(), strings, gaps, left_out)
+        plan.reasons.update(self._weights_said | ({} if layout is None else layout.reasons()))
         if self.progress:
             for name, reason in plan.reasons.items():
                 tqdm.write(f"countjump: {name} = {reason}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import digamma, gammaln, polygamma
+from scipy.special import digamma, gammaln, zeta
 
 BINS = 512
 ROUNDS = 300
@@ -42,14 +42,15 @@ def gamma_mixture(value: np.ndarray, components: int, counts: bool = False, roun
             log_p = shapes * np.log(rate) - gammaln(shapes) + (shapes - 1) * log_x[:, None] - rate * x[:, None]
             seen, log_seen = x[:, None], log_x[:, None]
         log_p = log_p + np.log(weights)
-        share = np.exp(log_p - np.logaddexp.reduce(log_p, axis=1, keepdims=True)) * count[:, None]
+        share = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        share *= (count / share.sum(axis=1))[:, None]
         mass = share.sum(0) + 1e-6
         weights = mass / mass.sum()
         before, means = means, ((share * seen).sum(0) + 1e-6 * means) / mass
         # The shape solves ln a − ψ(a) = ln E[x] − E[ln x]: to within 1.5 % in closed form, then a step of Newton's (Minka, 2002).
         spread = np.maximum(np.log(means) - ((share * log_seen).sum(0) + 1e-6 * np.log(before)) / mass, 1e-8)
         shapes = (3 - spread + np.sqrt((spread - 3) ** 2 + 24 * spread)) / (12 * spread)
-        slope = 1 / shapes - polygamma(1, shapes)
+        slope = 1 / shapes - zeta(2.0, shapes)  # ψ'(a) = ζ(2, a)
         shapes = np.clip(shapes - (np.log(shapes) - digamma(shapes) - spread) / slope, 0.05, 1e4)
     return np.stack([weights, shapes, means])
 

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from countjump import domains
-from countjump.data import as_matrix
+from countjump.data import as_matrix, is_anndata
 from countjump.data.rows import memory
+from countjump.data.tables import as_frame
 from countjump.estimator import (
     MOST_STEPS,
     Estimator,
@@ -56,15 +57,19 @@ class Starts(Estimator):
         ((2, 2), True)
         """
         steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
+        X, y = self._split(X, y)
         matrix, fraction = self._observed(X, fraction)
-        given = self._read_condition(y, matrix.shape[0])
+        read = self._read_y(y, matrix.shape[0])
+        given = self._encode(read)
         down = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
         pieces = []
         for rows, some, times in self._in_blocks("deepening", matrix, fraction):
             own = [seeded(self.device_, seed, 0, row) for row in rows]
             z = self._down(self._state(some), times, down, own, None if given is None else given[rows])
-            pieces.append(self._as_kind(self.block_.write(self.block_.latent(z)), kind_of_matrix(X)))
-        return self._joined(pieces)
+            pieces.append(
+                self._as_kind(self.block_.write(self.block_.latent(z)), kind_of_matrix(X) or kind_of_matrix(matrix))
+            )
+        return self._joined(pieces, X, read)
 
     def denoise(self, X: Any, fraction: Any, columns: Any = None, y: Any = None) -> np.ndarray:
         """The expectation of the whole rows of which X is left, float32: X itself and what is believed to be missing.
@@ -78,6 +83,7 @@ class Starts(Estimator):
         >>> model.denoise([[0, 2], [3, 1]], fraction=0.5, columns=[1]).shape
         (2, 1)
         """
+        X, y = self._split(X, y)
         matrix, fraction = self._observed(X, fraction)
         given = self._read_condition(y, matrix.shape[0])
         places = np.arange(matrix.shape[1]) if columns is None else self._places(columns)
@@ -91,12 +97,19 @@ class Starts(Estimator):
         return expected
 
     def complete(
-        self, X: Any, known: Any, steps: int = 50, random_state: Any = None, particles: int = PARTICLES, y: Any = None
+        self,
+        X: Any,
+        known: Any = None,
+        steps: int = 50,
+        random_state: Any = None,
+        particles: int = PARTICLES,
+        y: Any = None,
     ) -> Any:
         """Draw what is not known of the rows X, given what is; that stays exactly as it is.
 
         ``known`` says which columns are known, by number or name, or by one True or False for each, or which entries, by a mask
-        of the shape of X. The other values of X are not looked at, and may be NaN. The columns of a one-hot or simplex group are
+        of the shape of X; None says that all values are that are not missing. The other values of X are not looked at, and may be
+        NaN; what is drawn for them is never missing. The columns of a one-hot or simplex group are
         known together or not at all. Counts behind weights are given, and come, as counts. Rows are of the kind of X and of the
         model's dtype, and the same for the same rows and random_state.
 
@@ -112,8 +125,10 @@ class Starts(Estimator):
         validation().check_is_fitted(self, "plan_")
         steps, seed = whole("steps", steps, 1, MOST_STEPS), as_seed(random_state)
         particles = whole("particles", particles, 1, ROWS)
+        X, y = self._split(X, y)
         matrix, mask = self._partly_known(X, known)
-        given = self._read_condition(y, matrix.shape[0])
+        read = self._read_y(y, matrix.shape[0])
+        given = self._encode(read)
         pieces, size = [], self._block_size(matrix.shape[1])
         if self.block_.sparse:
             size = max(size // particles, 1)
@@ -124,23 +139,27 @@ class Starts(Estimator):
                 some, where = matrix[start : start + size], mask[start : start + size].copy()
                 own = None if given is None else given[start : start + size]
                 rows = self._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number), own)
-                pieces.append(self._as_kind(rows, kind_of_matrix(X)))
+                pieces.append(self._as_kind(rows, kind_of_matrix(X) or kind_of_matrix(matrix)))
                 progress.advance()
-        return self._joined(pieces)
+        return self._joined(pieces, X, read)
 
-    def _joined(self, pieces: list[Any]) -> Any:
-        """Blocks of rows as one matrix, or a table of the kind that the model was fitted to."""
-        return self._restore(sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces))
+    def _joined(self, pieces: list[Any], X: Any, given: np.ndarray | None) -> Any:
+        """Blocks of rows as one matrix, or a table of the kind that the model was fitted to, with the labels that they have."""
+        rows = sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
+        rows = self._restore(rows, X)
+        if self.labelled_ is None or given is None or self.conditions_ is None:
+            return rows
+        return self.labelled_.put(rows, self.conditions_.write(given))
 
     # What is known.
 
     def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:
         """Rows with zeros where they are not known, and where they are (rows, columns)."""
-        shape = np.shape(X) if self.layout_ is not None or not sp.issparse(X) else X.shape
+        shape = X.shape if hasattr(X, "shape") else np.shape(X)
         if len(shape) != 2 or 0 in shape:
             self._read(X)  # which says what is wrong
-        validation().validate_data(self, X, reset=False, skip_check_array=True)
-        mask = np.asarray(known)
+        self._check_columns(X)
+        mask = np.asarray(not_missing(X, shape) if known is None else known)
         if mask.dtype == bool and mask.ndim == 2:
             if mask.shape != shape:
                 raise ValueError(
@@ -151,6 +170,7 @@ class Starts(Estimator):
             columns[self._places(known)] = True
             mask = np.broadcast_to(columns, shape)
         matrix: domains.Matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X, mask)
+        mask = mask if self.layout_ is None else self.layout_.gaps_known(mask)
         if sp.issparse(matrix):
             row = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
             matrix.data = np.where(mask[row, matrix.indices], matrix.data, 0)
@@ -218,7 +238,7 @@ class Starts(Estimator):
                     f"{part.coding.step[place]:g}, and only plain counts lose units: fit with transform=None to take it as counts"
                 )
         matrix = self._read(X)
-        validation().validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_columns(X)
         self._check(matrix)
         return matrix, self._fractions(fraction, matrix.shape[0])
 
@@ -332,12 +352,12 @@ class Starts(Estimator):
 
     def _name(self, column: int) -> str:
         """By its name where it has one."""
-        names = getattr(self, "feature_names_in_", None)
+        names = self._column_names()
         return str(column) if names is None else repr(names[column])
 
     def _places(self, columns: Any) -> np.ndarray:
         """The numbers of columns that are given by number or name, or by one True or False for every column."""
-        count, names = self.block_.columns, list(getattr(self, "feature_names_in_", []))
+        count, names = self.n_features_in_, list(getattr(self, "feature_names_in_", []))
         several = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
         if len(several) == count and all(isinstance(each, bool | np.bool_) for each in several):
             return np.flatnonzero(np.array(several, dtype=bool))
@@ -359,3 +379,14 @@ class Starts(Estimator):
                     f"{each!r} is no column: give numbers below {count}, names, or one True or False for each"
                 )
         return np.array(places, dtype=np.int64)
+
+
+def not_missing(X: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Where a table has values."""
+    frame = as_frame(X)
+    if frame is not None:
+        return frame.notna().to_numpy()
+    if sp.issparse(X) or is_anndata(X):
+        return np.ones(shape, dtype=bool)
+    values = np.asarray(X)
+    return ~np.isnan(values) if values.dtype.kind == "f" else np.ones(shape, dtype=bool)

@@ -4,7 +4,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported, and for the processes that tests start
 
+import pandas as pd
 from hypothesis import settings
 
 settings.register_profile("fixed", derandomize=True, deadline=None)
 settings.load_profile("fixed")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The environment that the development extra makes has pandas 2; ``make test-pandas3`` puts another one in front."""
+    terminalreporter.write_line(f"pandas {pd.__version__}")

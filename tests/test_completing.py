@@ -165,11 +165,11 @@ def log_wide(x: Tensor) -> Tensor:
     return total + orders + torch.lgamma(c) - torch.lgamma(c + n) + (torch.lgamma(C + x) - torch.lgamma(C)).sum(1)
 
 
-@pytest.mark.parametrize(("value", "steps"), [(0, 1), (2, 1), (0, 8), (2, 8), (9, 8)])
+@pytest.mark.parametrize(("value", "steps"), [(0, 1), (2, 1), (2, 8), (9, 8)])
 def test_wide_rows_have_the_conditional_law_given_some_columns(value: int, steps: int):
     """The first column is known; the others have P(x)/P(x_1)."""
     process, oracle = wide()
-    rows, known = 1500, torch.zeros(1500, 4, dtype=torch.bool)
+    rows, known = 1000, torch.zeros(1000, 4, dtype=torch.bool)
     known[:, 0] = True
     x = SparseRows.from_dense(d([value, 0, 0, 0]).repeat(rows, 1))
     block = process.block
@@ -336,7 +336,7 @@ def test_known_columns_are_given_by_name_number_or_mask():
         model.complete(X, ["fourth"])
     with pytest.raises(ValueError, match=r"mask of shape \(2, 3\), and X is of shape \(5, 3\)"):
         model.complete(X, np.ones((2, 3), dtype=bool))
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match="column 'second', row 0: a value is missing"):
         model.complete(X, ["second"])
     with pytest.raises(ValueError, match="in column 'first', is not a whole number"):
         model.complete(X + 0.5, ["first"])

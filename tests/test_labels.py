@@ -426,7 +426,7 @@ def test_no_rows_with_labels():
         (np.arange(299), "y has 299 rows, and X has 300"),
         (["a"] * 299 + [None], r"y\[299\] is missing"),
         (np.append(np.zeros(299), np.nan), r"y\[299\] is missing"),
-        ("a", "is no list"),
+        ("a", "names a column, and X is a matrix without names"),
     ],
 )
 def test_a_wrong_y_is_refused_and_changes_nothing(y, words):
@@ -467,9 +467,9 @@ def test_wrong_options_of_samples(options, error, words):
 
 def test_cross_validation_scores_rows_given_their_labels():
     X, y = classes(300)
-    with_y = cross_val_score(quick(max_updates=200), X, y, cv=3)
+    with_y = cross_val_score(quick(max_updates=150), X, y, cv=2)
     assert np.isfinite(with_y).all()
-    assert with_y.mean() > cross_val_score(quick(max_updates=200), X, cv=3).mean()
+    assert with_y.mean() > cross_val_score(quick(max_updates=150), X, cv=2).mean()
 
 
 def test_the_random_numbers_of_a_score_do_not_depend_on_y(monkeypatch):

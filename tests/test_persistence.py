@@ -15,8 +15,8 @@ from countjump.training import CheckpointError
 from countjump.training.checkpoints import Checkpoint
 
 
-def small_model(seed=0, **params):
-    X = np.random.default_rng(0).poisson(2.0, size=(40, 2))
+def small_model(seed=0, X=None, **params):
+    X = np.random.default_rng(0).poisson(2.0, size=(40, 2)) if X is None else X
     return JumpModel(max_updates=2, width=8, random_state=seed, progress=False, **params).fit(X)
 
 
@@ -79,7 +79,7 @@ def test_saves_and_loads_at_once_leave_and_see_whole_models(model, tmp_path):
     def load():
         assert JumpModel.load(tmp_path).sample(4, random_state=0).tobytes() in samples
 
-    actions = [(lambda: model.save(tmp_path), 30), (lambda: other.save(tmp_path), 30), (load, 40)]
+    actions = [(lambda: model.save(tmp_path), 15), (lambda: other.save(tmp_path), 15), (load, 20)]
     threads = [threading.Thread(target=repeat, args=each) for each in actions]
     for thread in threads:
         thread.start()
@@ -107,13 +107,14 @@ def test_no_flipped_byte_of_a_model_goes_unnoticed(model, tmp_path):
 
 
 def test_no_flipped_byte_of_a_checkpoint_goes_unnoticed(tmp_path):
-    small_model(checkpoint_dir=tmp_path)
+    X = np.random.default_rng(0).integers(0, 2, size=(40, 2))  # which are planned in no time
+    small_model(X=X, checkpoint_dir=tmp_path)
     path = tmp_path / "checkpoint.safetensors"
     whole = path.read_bytes()
     for place in range(0, len(whole), len(whole) // 150):
         path.write_bytes(whole[:place] + bytes([whole[place] ^ 1 << place % 8]) + whole[place + 1 :])
         with pytest.raises(CheckpointError, match="delete"):
-            small_model(checkpoint_dir=tmp_path)
+            small_model(X=X, checkpoint_dir=tmp_path)
 
 
 def test_of_two_fits_with_one_checkpoint_directory_the_second_is_told(tmp_path):

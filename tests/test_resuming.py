@@ -20,15 +20,13 @@ from countjump.blocks import sparse_counts
 from countjump.training import CheckpointError
 from countjump.training.batches import Batches
 
-FIT = """
-import sys
-sys.path.insert(0, sys.argv[1])
-from tables import counts, quick, wide_counts
-X = wide_counts() if sys.argv[2] == "wide" else counts(columns=2)
-directory = sys.argv[3] if len(sys.argv) > 4 else None
-model = quick(max_updates=60, batch_size=32, validation_fraction=0.3, checkpoint_dir=directory, checkpoint_every=3)
-model.fit(X).save(sys.argv[-1])
-"""
+FIT = "import sys; sys.path.insert(0, sys.argv[1]); from test_resuming import fit; fit(*sys.argv[2:])"
+
+
+def fit(data: str, out: str | Path, checkpoints: str | Path | None = None) -> None:
+    X = wide_counts() if data == "wide" else counts(columns=2)
+    model = quick(max_updates=60, batch_size=32, validation_fraction=0.3)
+    model.set_params(checkpoint_dir=checkpoints, checkpoint_every=3).fit(X).save(out)
 
 
 def progress(checkpoint: Path) -> tuple[int, int]:
@@ -48,19 +46,20 @@ def weights(directory: Path) -> bytes:
 @pytest.mark.parametrize(("data", "stages"), [("few columns", 1), ("wide", 4)])
 def test_a_fit_killed_in_each_of_its_stages_ends_with_the_same_weights(data, stages, tmp_path):
     """Of wide counts: the row totals, the network, the calibration and the strengths."""
-    command = [sys.executable, "-c", FIT, str(Path(__file__).parent), data]
+    killed_fit = data, str(tmp_path / "killed"), str(tmp_path / "checkpoints")
+    command = [sys.executable, "-c", FIT, str(Path(__file__).parent), *killed_fit]
     checkpoint = tmp_path / "checkpoints" / "checkpoint.safetensors"
     killed = set()
     for stage in range(stages):
-        process = subprocess.Popen([*command, str(tmp_path / "checkpoints"), str(tmp_path / "killed")])
+        process = subprocess.Popen(command)
         while process.poll() is None and not (progress(checkpoint)[0] == stage and progress(checkpoint)[1] > 0):
             time.sleep(0.001)
         process.send_signal(signal.SIGKILL)
         if process.wait() == -signal.SIGKILL:
             killed.add(progress(checkpoint)[0])
     assert killed == set(range(stages)), "killed in every stage"
-    subprocess.run([*command, str(tmp_path / "checkpoints"), str(tmp_path / "killed")], check=True)
-    subprocess.run([*command, str(tmp_path / "whole")], check=True)
+    fit(*killed_fit)
+    fit(data, tmp_path / "whole")
     assert weights(tmp_path / "killed") == weights(tmp_path / "whole")
 
 

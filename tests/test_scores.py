@@ -122,7 +122,7 @@ def test_another_value_of_a_constant_count_has_an_escape_mass(value):
 def test_another_value_of_a_constant_real_has_a_density():
     rows = 20
     model = quick().fit(np.full((rows, 1), 2.5))
-    x = np.linspace(0, 500, 200_001)
+    x = np.linspace(0, 500, 20_001)
     density = np.exp(model.score_samples(x[:, None]))
     inside = density[x != 2.5].sum() * (x[1] - x[0])
     assert 0.4 / (rows + 1) < inside <= 1 / (rows + 1)
@@ -165,8 +165,9 @@ def test_columns_share_the_escape_mass_of_their_bounds():
     model = quick(max_updates=100, learning_rate=3e-3).fit(np.random.default_rng(0).integers(0, 2, size=(rows, 2)))
     grid = np.stack(np.meshgrid(np.arange(40), np.arange(40)), -1).reshape(-1, 2)
     outside = (grid > 1).any(1)
-    assert 0.8 / (rows + 1) < total(model, grid[outside], draws=4) < 1.1 / (rows + 1)
-    assert total(model, grid, draws=30) < 1.02
+    escaped = total(model, grid[outside], draws=4)
+    assert 0.8 / (rows + 1) < escaped < 1.1 / (rows + 1)
+    assert 0.9 < total(model, grid[~outside], draws=100) + escaped < 1.02
 
 
 @pytest.mark.parametrize(
@@ -212,9 +213,9 @@ def test_a_wide_column_that_was_never_seen_has_an_escape_mass():
     """Of 30 columns that were never seen in 200 rows a row is expected to hold 1/201 units."""
     X = np.random.default_rng(0).poisson(0.3, size=(200, 300))
     X[:, :30] = 0
-    model = quick(max_updates=300, learning_rate=3e-3).fit(sp.csr_matrix(X))
+    model = quick(max_updates=100, learning_rate=3e-3).fit(sp.csr_matrix(X))
     assert model.belief_ == "composition"
-    held_out = np.random.default_rng(1).poisson(0.3, size=(60, 300))
+    held_out = np.random.default_rng(1).poisson(0.3, size=(30, 300))
     held_out[:, :30] = 0
     with_one = held_out.copy()
     with_one[:, 7] = 1
@@ -287,7 +288,7 @@ def documents(count=60):
 
 def test_cross_validation_on_a_count_vectorizers_output_is_finite_in_every_fold():
     X = CountVectorizer().fit_transform(documents())
-    model = quick(max_updates=20)
+    model = quick(max_updates=5)
     scores = cross_val_score(model, X, cv=3)
     assert model.fit(X).belief_ == "composition"
     assert np.isfinite(scores).all()
@@ -297,9 +298,9 @@ def test_cross_validation_on_a_count_vectorizers_output_is_finite_in_every_fold(
 def test_a_grid_search_on_wide_counts_ranks_a_longer_fit_above_a_very_short_one():
     X = CountVectorizer().fit_transform(documents())
     model = quick(width=32, learning_rate=3e-3)
-    search = GridSearchCV(model, {"max_updates": [2, 150]}, cv=2, refit=False).fit(X)
+    search = GridSearchCV(model, {"max_updates": [2, 80]}, cv=2, refit=False).fit(X)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
-    assert search.best_params_ == {"max_updates": 150}
+    assert search.best_params_ == {"max_updates": 80}
 
 
 def test_no_gradient_is_kept_of_a_score():

@@ -561,9 +561,9 @@ def test_homogeneous_tables_say_their_domain_as_ever():
 
 def test_choices_of_many_columns_are_few_lines():
     g = rng(14)
-    X = np.column_stack([g.poisson(3.0, (80, 150)), g.gamma(2.0, 1.0, (80, 150)), g.integers(1990, 2024, (80, 20))])
+    X = np.column_stack([g.poisson(3.0, (40, 15)), g.gamma(2.0, 1.0, (40, 15)), g.integers(1990, 2024, (40, 20))])
     plan = plan_of(X)
-    assert "and 164 more" in plan.reasons["domain"]
+    assert "and 29 more" in plan.reasons["domain"]
     assert "more" in plan.reasons["transform"]
     assert max(map(len, plan.reasons.values())) < 700
     assert len(plan.parts) == 2
@@ -648,11 +648,10 @@ def test_arrays_of_objects_come_back_as_such():
 @pytest.mark.parametrize(
     ("frame", "error", "words"),
     [
-        (pd.DataFrame({"a": ["x", None, "y"]}), ValueError, "column 'a', row 1: .*missing"),
         (pd.DataFrame({"a": ["x", 3, "y"]}), ValueError, "column 'a', row 1: 3 is no string among strings"),
-        (pd.DataFrame({"a": pd.array([1, None, 2], dtype="Int64")}), ValueError, "is NaN: drop such rows"),
-        (pd.DataFrame({"a": pd.to_datetime(["2020-01-01", "2020-01-02"])}), TypeError, "column 'a' holds dates"),
-        (pd.DataFrame({"a": [str(i) for i in range(5000)]}), ValueError, "'a' has 5000 different strings.* identifier"),
+        (pd.DataFrame({"a": np.ones(2, dtype=complex)}), TypeError, "column 'a' holds values of dtype complex128"),
+        (pd.DataFrame({"a": [str(i) for i in range(5000)] * 2}), ValueError, "'a' has 5000 different strings, more"),
+        (pd.DataFrame({"a": [[1], [2]]}), TypeError, r"column 'a', row 0: \[1\] is not a number"),
         (pd.DataFrame({"a": [2**53 + 1, 3]}), ValueError, "column 'a' has values above 2"),
     ],
 )
@@ -661,17 +660,28 @@ def test_tables_that_cannot_be_read_name_the_column_and_the_row(frame, error, wo
         short().fit(frame)
 
 
+NUMBERS, LEVELS = {"kind": "numbers", "dtype": "int64"}, {"kind": "levels", "dtype": "object", "missing": "None"}
+
+
 @pytest.mark.parametrize(
     "change",
     [
         {"kind": "page"},
-        {"names": ["only one"]},
-        {"dtypes": ["int64", "__import__('os')"]},
-        {"dtypes": ["int64", "int99"]},
-        {"levels": {"7": ["a", "b"]}},
-        {"levels": {"1": [["a"], "b"]}},
-        {"levels": {"1": ["a"]}},
-        {"levels": {}, "dtypes": ["int64", "object"], "names": ["n", 3]},
+        {"labels": ["only one"]},
+        {"labels": ["n", ["s"]]},
+        {"kinds": [NUMBERS, {"kind": "numbers", "dtype": "__import__('os')"}]},
+        {"kinds": [NUMBERS, {"kind": "page", "dtype": "int64"}]},
+        {"kinds": [NUMBERS, {**LEVELS, "levels": [["a"], "b"]}]},
+        {"kinds": [NUMBERS, {**LEVELS, "levels": ["a"]}]},
+        {"kinds": [NUMBERS, {**LEVELS, "levels": "ab"}]},
+        {"kinds": [NUMBERS, {"kind": "times", "dtype": "datetime64[ns]", "start": 0, "unit": "D", "every": 0}]},
+        {"kinds": [NUMBERS, {"kind": "identifiers", "dtype": "object", "last": 3, "digits": 10**9}]},
+        {"gaps": [[1]]},
+        {"gaps": [[0]]},
+        {"gaps": [[7]]},
+        {"fills": [1.0]},
+        {"rows": "many"},
+        {"index": {"kind": "numbers"}},
     ],
 )
 def test_a_hostile_layout_is_refused(change, tmp_path):
@@ -718,8 +728,10 @@ def awkward_frame() -> pd.DataFrame:
 
 def test_every_fold_has_a_score():
     frame = awkward_frame()
-    scores = cross_val_score(short(max_updates=2), frame, cv=3, error_score="raise")
-    assert np.isfinite(scores).all()
-    assert np.isfinite(cross_val_score(short(max_updates=2), mixed_frame(90), cv=3, error_score="raise")).all()
     numbers = frame.drop(columns="city").to_numpy(dtype=float)
-    assert np.isfinite(cross_val_score(short(max_updates=2), numbers, cv=3, error_score="raise")).all()
+
+    def score(model: JumpModel, X: object) -> float:
+        return float(model.score_samples(X, steps=5).mean())
+
+    for X in (frame, numbers):
+        assert np.isfinite(cross_val_score(short(max_updates=2), X, cv=2, scoring=score, error_score="raise")).all()

@@ -5,6 +5,7 @@ import io
 import string
 import tempfile
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,12 @@ def text(tmp_path: Path, content: str | bytes, name: str = "data.csv") -> Path:
     return tmp_path / name
 
 
+def require_anndata() -> ModuleType:
+    if pd.__version__.startswith("3."):
+        pytest.skip("anndata 0.12 wants pandas 2")
+    return pytest.importorskip("anndata")
+
+
 # What goes in comes out.
 
 
@@ -66,6 +73,8 @@ def test_a_matrix_comes_back_from_every_format(suffix, sparse, tmp_path):
     X = sp.random(20, 7, density=0.3, random_state=0, format="csr", data_rvs=lambda n: np.arange(n) + 1).astype(
         np.int64
     )
+    if suffix == ".h5ad":
+        require_anndata()
     given = X if sparse else X.toarray()
     write_table(tmp_path / f"a{suffix}", given)
     back = read_table(tmp_path / f"a{suffix}")
@@ -76,7 +85,7 @@ def test_a_matrix_comes_back_from_every_format(suffix, sparse, tmp_path):
 
 
 def test_anndata_comes_back(tmp_path):
-    anndata = pytest.importorskip("anndata")
+    anndata = require_anndata()
     table = anndata.AnnData(
         sp.csr_matrix(np.eye(3, dtype=np.float32)), obs=pd.DataFrame({"kind": ["a", "b", "a"]}, index=list("xyz"))
     )
@@ -126,7 +135,7 @@ def frames(draw):
             )
             known = array[~np.isnat(array)]
             near = known.min() >= np.datetime64("1678") and known.max() < np.datetime64("2262")
-            columns.append(pd.Series(array.astype("datetime64[ns]") if near else array))
+            columns.append(pd.Series(array.astype(pd.to_datetime(["2000-01-01"]).dtype) if near else array))
         else:
             columns.append(pd.Series(some))
     made = pd.DataFrame(dict(enumerate(columns)))

@@ -1,25 +1,28 @@
 """Reading and writing people's data: arrays, CSR and files, batches of rows from them, and known wide data sets."""
 
+from countjump.data.annotated import Annotated, is_anndata
 from countjump.data.dialects import Dialect
 from countjump.data.documents import Wide, bag_of_words, data_directory, load, require, tfidf
 from countjump.data.files import (
-    MissingLibraryError,
     check_target,
     dialect_for,
     format_of,
-    is_anndata,
     is_frame,
     read_table,
     read_with_dialect,
     write_table,
 )
+from countjump.data.labelled import Labelled
+from countjump.data.libraries import MissingLibraryError
 from countjump.data.matrices import check_suffix, read_matrix, read_names, write_matrix
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 from countjump.data.tables import Layout
 
 __all__ = [
+    "Annotated",
     "Columns",
     "Dialect",
+    "Labelled",
     "Layout",
     "MissingLibraryError",
     "Rows",

@@ -192,7 +192,8 @@ class Column:
         if kind == "time":
             known = values[~missing]
             near = not known.size or (known.min() >= FIRST and known.max() < LAST)
-            return pd.Series(values.astype("datetime64[ns]") if near else values)
+            usual = pd.to_datetime(["2000-01-01"]).dtype  # nanoseconds in pandas 2, microseconds in pandas 3
+            return pd.Series(values.astype(usual) if near else values)
         if kind in ("whole", "truth") and missing.any():
             array = pd.arrays.IntegerArray if kind == "whole" else pd.arrays.BooleanArray
             return pd.Series(array(values, missing))

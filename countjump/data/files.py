@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,9 @@ import scipy.sparse as sp
 
 from countjump.atomic import check_writable, plain_path, replacing
 from countjump.data import matrices
+from countjump.data.annotated import is_anndata
 from countjump.data.dialects import USUAL, Dialect, suffix_of_text
+from countjump.data.libraries import MissingLibraryError, require_library
 from countjump.data.matrixmarket import read_market, write_market
 from countjump.data.rows import as_matrix
 from countjump.data.text import read_text, write_text
@@ -32,24 +33,6 @@ MATRICES = (".npz", ".npy", ".csr")
 MARKET = (".mtx", ".mtx.gz")
 ANNDATA = ".h5ad"
 FORMATS = (*TEXT, *FRAMES, *MATRICES, *MARKET, ANNDATA)
-
-
-class MissingLibraryError(ImportError, ValueError):
-    """A library that a format needs, and that is not installed."""
-
-
-def require_library(name: str, extra: str, need: str) -> Any:
-    """A library, or an error that says how it is installed.
-
-    >>> require_library("no_such_library", "magic", "a.magic")
-    Traceback (most recent call last):
-    ...
-    countjump.data.files.MissingLibraryError: a.magic needs no_such_library: pip install 'countjump[magic]'
-    """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        raise MissingLibraryError(f"{need} needs {name.partition('.')[0]}: pip install 'countjump[{extra}]'") from error
 
 
 def format_of(path: str | Path) -> str:
@@ -215,11 +198,6 @@ def dialect_for(
 def is_frame(table: Any) -> bool:
     """Whether it is a DataFrame."""
     return hasattr(table, "iloc") and hasattr(table, "dtypes")
-
-
-def is_anndata(table: Any) -> bool:
-    """Whether it is AnnData."""
-    return hasattr(table, "obs") and hasattr(table, "var_names")
 
 
 def _as_frame(table: Any) -> Any:

@@ -1,7 +1,7 @@
 """Tables whose columns are of several kinds: frames, and arrays with strings among the numbers.
 
-A :class:`Layout` remembers what went in. It writes every column as numbers, strings as the places of their levels, and gives
-tables of the same kind back.
+A :class:`Layout` remembers what went in. It writes every column as numbers, and gives tables of the same kind back. Where values
+are missing it adds 0/1 columns that say so, one for all columns that are missing in the same rows; levels have a level for it.
 """
 
 from __future__ import annotations
@@ -13,20 +13,33 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-DTYPES = {
-    *("object", "str", "string", "category", "ordered", "bool", "boolean"),
-    *(f"{kind}{bits}" for kind in ("int", "uint", "Int", "UInt") for bits in (8, 16, 32, 64)),
-    *("float16", "float32", "float64", "Float32", "Float64"),
-}
-"""Of columns that come back as they were; those of other dtypes come back as the nearest of these."""
+from countjump.data.columns import (
+    UNITS,
+    UNKNOWN,
+    Identifiers,
+    Kind,
+    Levels,
+    Numbers,
+    Times,
+    is_missing,
+    kind_of,
+    recall,
+)
+from countjump.data.libraries import require_library
 
-MOST_LEVELS = 4096
-"""Of one column of strings."""
+NAMED = 6
+"""Columns that a sentence names, at most."""
+
+TABLES = ("frame", "polars", "objects")
+"""What a table is: a DataFrame of pandas or of polars, or an array of objects."""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What a table is: a "frame" or an array of "objects", the names and dtypes of its columns, and the levels of those of strings.
+    """What a table is, the names of its columns as they come back, and their kinds.
+
+    Columns that are missing in the same rows share one of the ``gaps``: a column of the matrix behind the others. ``fills`` are
+    what stands for missing values in the matrix: a value in the middle of the column. Columns that are not modelled are zero there.
 
     >>> table = np.array([["b", 2], ["a", 5], ["b", 1]], dtype=object)
     >>> layout = Layout.of(table)
@@ -37,123 +50,278 @@ class Layout:
     """
 
     kind: str
-    names: tuple[str, ...]
-    dtypes: tuple[str, ...]
-    levels: dict[int, tuple[Any, ...]]
+    labels: tuple[Any, ...]
+    kinds: tuple[Kind, ...]
+    gaps: tuple[tuple[int, ...], ...] = ()
+    fills: tuple[float, ...] = ()
+    shares: tuple[float, ...] = ()
+    """Of missing values, of every column."""
+    rows: int = 0
+    index: Kind | None = None
+    index_name: str | None = None
 
     @classmethod
-    def of(cls, X: Any, declared: Mapping[int, Sequence[Any]] | None = None) -> Layout | None:
+    def of(
+        cls,
+        X: Any,
+        declared: Mapping[int, Sequence[Any]] | None = None,
+        missing: str = "model",
+        identifiers: str = "fresh",
+    ) -> Layout | None:
         """That of a table; None for what is a matrix of numbers. Levels that are ``declared`` are taken as they are."""
-        if is_frame(X):
-            names = tuple(str(name) for name in X.columns)
-            if len(set(names)) < len(names):
-                twice = next(name for name in names if names.count(name) > 1)
-                raise ValueError(f"X has several columns of the name {twice!r}: give each a name of its own")
-            dtypes = tuple(_described(X.dtypes.iloc[i]) for i in range(X.shape[1]))
-            columns = [X.iloc[:, i] for i in range(X.shape[1])]
-            strings = [i for i, column in enumerate(columns) if is_strings(column)]
-            return cls("frame", names, dtypes, _all_levels(columns, strings, names, declared or {}))
-        table = as_objects(X)
-        if table is None:
+        kind = "polars" if is_polars(X) else "frame" if is_frame(X) else "objects"
+        frame = as_frame(X)
+        if frame is None:
             return None
-        columns = [table[:, i] for i in range(table.shape[1])]
-        strings = [i for i, column in enumerate(columns) if any(isinstance(v, str) for v in column)]
-        dtypes = tuple("object" if i in strings else _numbers_dtype(column) for i, column in enumerate(columns))
-        names = tuple(str(i) for i in range(len(columns)))
-        return cls("objects", names, dtypes, _all_levels(columns, strings, names, declared or {}))
+        labels = tuple(map(plain_label, frame.columns))
+        names = numbered(labels)
+        columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+        gone = [is_missing(column) for column in columns]
+        if missing == "error" or kind == "objects":
+            for name, where in zip(names, gone, strict=True):
+                if where.any():
+                    remedy = "fill it in" + ("" if kind == "objects" else ", or fit with missing='model'")
+                    raise ValueError(f"column {name!r}, row {int(np.argmax(where))}: a value is missing: {remedy}")
+        if len(frame) == 0:
+            raise ValueError(
+                f"X is empty: Found array with 0 sample(s) (shape={frame.shape}) while a minimum of 1 is required."
+            )
+        known = declared or {}
+        kinds = tuple(
+            kind_of(column, name, known.get(place), identifiers)
+            for place, (column, name) in enumerate(zip(columns, names, strict=True))
+        )
+        together: dict[bytes, list[int]] = {}
+        fills = [0.0] * len(kinds)
+        for place, (each, column, where) in enumerate(zip(kinds, columns, gone, strict=True)):
+            if isinstance(each, Numbers | Times):
+                numbers = each.numbers(column[~where], names[place])
+                fills[place] = float(np.partition(numbers, (len(numbers) - 1) // 2)[(len(numbers) - 1) // 2])
+                if where.any():
+                    together.setdefault(where.tobytes(), []).append(place)
+        gaps = tuple(map(tuple, together.values()))
+        shares = tuple(float(where.mean()) for where in gone)
+        index, index_name = (None, None) if kind != "frame" else index_of(frame.index)
+        return cls(kind, labels, kinds, gaps, tuple(fills), shares, len(frame), index, index_name)
 
-    def matrix(self, X: Any, known: np.ndarray | None = None) -> np.ndarray:
-        """The table as numbers (rows, columns); an unknown level is the place behind the last one.
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the table's columns, as words, all different."""
+        return numbered(self.labels)
 
-        With ``known`` (rows, columns) the other entries are not looked at, and zero.
+    @property
+    def matrix_names(self) -> tuple[str, ...]:
+        """Of the matrix' columns."""
+        return self.names + tuple(f"{said_columns([self.names[c] for c in gap])} missing" for gap in self.gaps)
+
+    @property
+    def levels(self) -> dict[int, tuple[Any, ...]]:
+        """Of the columns that have some."""
+        return {place: kind.levels for place, kind in enumerate(self.kinds) if isinstance(kind, Levels)}
+
+    @property
+    def left_out(self) -> list[int]:
+        """Columns that are not modelled."""
+        return [place for place, kind in enumerate(self.kinds) if not kind.modelled]
+
+    def reasons(self) -> dict[str, str]:
+        """What was found, in words."""
+        found = {}
+        lost = [f"{name} ({share:.1%})" for name, share in zip(self.names, self.shares, strict=True) if 0 < share < 1]
+        if lost:
+            found["missing"] = f"{said_columns(lost)}: where values are missing is modelled with them"
+        kept = [name for name, kind in zip(self.names, self.kinds, strict=True) if isinstance(kind, Identifiers)]
+        if kept:
+            end = (
+                "dropped" if any(isinstance(kind, Identifiers) and kind.dropped for kind in self.kinds) else "made anew"
+            )
+            found["identifiers"] = f"{said_columns(kept)}: all different, so not part of the model, and {end}"
+        times = [
+            f"{name} {kind.said()}"
+            for name, kind in zip(self.names, self.kinds, strict=True)
+            if isinstance(kind, Times)
+        ]
+        if times:
+            found["times"] = said_columns(times)
+        empty = [name for name, kind in zip(self.names, self.kinds, strict=True) if kind.name == "empty"]
+        if empty:
+            found["empty"] = f"{said_columns(empty)}: missing everywhere, and so in every sample"
+        return found
+
+    def matrix(self, X: Any, known: np.ndarray | None = None, lenient: bool = False) -> np.ndarray:
+        """The table as numbers (rows, columns and gaps); an unknown level is the place behind the last one.
+
+        With ``known`` (rows, columns) the other entries are not looked at, and there is nothing missing in them. A value that is
+        missing where none was in training is an error, or, where that is ``lenient``, filled in.
         """
-        frame = is_frame(X)
-        table: Any = X if frame else as_objects(X)
-        if table is None:
-            table = np.asarray(X, dtype=object)
-        if table.shape[1] != len(self.names):
-            raise ValueError(f"X has {table.shape[1]} features, but the model was fitted to {len(self.names)}")
-        found = []
-        for i, name in enumerate(self.names):
-            column = table.iloc[:, i] if frame else table[:, i]
-            rows = slice(None) if known is None else known[:, i]
-            column = column[rows]
-            if i in self.levels:
-                place = {level: at for at, level in enumerate(self.levels[i])}
-                values = _checked_strings(column, name)
-                numbers = np.array([place.get(value, len(place)) for value in values], dtype=np.float64)
-            else:
-                numbers = _as_numbers(column, name)
-            found.append(np.zeros(len(table)))
-            found[-1][rows] = numbers
-        return np.stack(found, 1) if found else np.zeros((len(table), 0))
+        frame = self._frame(X)
+        gone = np.zeros((len(frame), len(self.kinds)), dtype=bool)
+        found = np.zeros((len(frame), len(self.kinds) + len(self.gaps)))
+        with_gaps = {column for gap in self.gaps for column in gap}
+        for place, (kind, name) in enumerate(zip(self.kinds, self.names, strict=True)):
+            if not kind.modelled:
+                continue
+            rows = np.ones(len(frame), dtype=bool) if known is None else known[:, place]
+            column = frame.iloc[:, place]
+            if not isinstance(kind, Levels):
+                where = is_missing(column)
+                gone[:, place] = where & rows
+                if (where & rows).any() and place not in with_gaps and not lenient:
+                    row = int(np.argmax(where & rows))
+                    raise ValueError(f"column {name!r}, row {row}: a value {UNKNOWN}")
+                found[:, place] = self.fills[place]
+                rows = rows & ~where
+            if rows.any():
+                found[rows, place] = kind.numbers(column[rows], name)
+        for place, gap in enumerate(self.gaps, len(self.kinds)):
+            found[:, place] = gone[:, list(gap)].any(1)
+        return found
 
-    def restore(self, matrix: np.ndarray) -> Any:
-        """A table of the kind that went in."""
-        columns: list[Any] = []
-        for i, dtype in enumerate(self.dtypes):
-            values = matrix[:, i]
-            if i in self.levels:
-                levels = np.empty(len(self.levels[i]), dtype=object)
-                levels[:] = self.levels[i]
-                columns.append(levels[values.astype(int)])
-            else:
-                columns.append(_of_dtype(values, dtype))
-        if self.kind == "objects":
-            table = np.empty(matrix.shape, dtype=object)
-            for i, column in enumerate(columns):
-                table[:, i] = column.tolist() if i not in self.levels else column
-            return table
+    def escapes(self, X: Any) -> np.ndarray:
+        """ln of the escape mass of every row: of values that are missing where none was in training."""
+        frame = self._frame(X)
+        with_gaps = {column for gap in self.gaps for column in gap}
+        count = np.zeros(len(frame))
+        for place, kind in enumerate(self.kinds):
+            if kind.modelled and not isinstance(kind, Levels) and place not in with_gaps:
+                count += is_missing(frame.iloc[:, place])
+        return -count * np.log(self.rows + 1)
+
+    def gaps_known(self, known: np.ndarray) -> np.ndarray:
+        """Which entries of the matrix are known if these (rows, columns) of the table are: whether values are missing is always."""
+        return np.concatenate([known, np.ones((len(known), len(self.gaps)), dtype=bool)], 1)
+
+    def restore(self, matrix: np.ndarray, like: Any = None) -> Any:
+        """A table of the kind that went in; names of rows are fresh, or those of a table that it is ``like``."""
         import pandas as pd  # type: ignore[import-untyped]
 
-        series = [
-            pd.Series(pd.Categorical(column, categories=list(self.levels[i]), ordered=dtype == "ordered"))
-            if dtype in ("category", "ordered")
-            else pd.Series(column, dtype=dtype)
-            for i, (column, dtype) in enumerate(zip(columns, self.dtypes, strict=True))
-        ]
-        frame = pd.concat(series, axis=1) if series else pd.DataFrame(index=range(len(matrix)))
-        frame.columns = list(self.names)
+        gone = np.zeros((len(matrix), len(self.kinds)), dtype=bool)
+        for place, gap in enumerate(self.gaps, len(self.kinds)):
+            gone[:, list(gap)] = (matrix[:, place] > 0)[:, None]
+        before = None if like is None else self._frame(like)
+        columns, kept = [], []
+        for place, kind in enumerate(self.kinds):
+            if isinstance(kind, Identifiers) and kind.dropped:
+                continue
+            kept.append(place)
+            if before is not None and isinstance(kind, Identifiers):
+                columns.append(before.iloc[:, place].reset_index(drop=True))
+            else:
+                columns.append(kind.restore(matrix[:, place], gone[:, place]))
+        frame = pd.concat(columns, axis=1) if columns else pd.DataFrame(index=range(len(matrix)))
+        if self.kind == "objects":
+            table = np.empty(frame.shape, dtype=object)
+            for place, column in enumerate(columns):
+                table[:, place] = column.tolist()
+            return table
+        frame.columns = pd.Index([self.labels[place] for place in kept])
+        if before is not None and self.kind == "frame":
+            frame.index = before.index
+        elif self.index is not None:
+            fresh = self.index.restore(np.arange(1.0, len(frame) + 1), np.zeros(len(frame), dtype=bool))
+            frame.index = pd.Index(fresh, name=self.index_name)
+        if self.kind == "polars":
+            import polars
+
+            return polars.from_pandas(frame)
+        return frame
+
+    def _frame(self, X: Any) -> Any:
+        """A table of these columns."""
+        import pandas as pd
+
+        frame = as_frame(X)
+        if frame is None:
+            frame = pd.DataFrame(np.asarray(X, dtype=object)).infer_objects()
+        if frame.shape[1] != len(self.kinds):
+            raise ValueError(f"X has {frame.shape[1]} features, but the model was fitted to {len(self.kinds)}")
         return frame
 
     def described(self) -> dict[str, Any]:
         """As JSON."""
-        levels = {str(i): list(each) for i, each in self.levels.items()}
-        return {"kind": self.kind, "names": list(self.names), "dtypes": list(self.dtypes), "levels": levels}
+        return {
+            **{"kind": self.kind, "labels": list(self.labels), "kinds": [kind.described() for kind in self.kinds]},
+            **{"gaps": [list(gap) for gap in self.gaps], "fills": list(self.fills), "shares": list(self.shares)},
+            **{"rows": self.rows, "index": self.index and self.index.described(), "index_name": self.index_name},
+        }
 
     @classmethod
     def recall(cls, described: dict[str, Any]) -> Layout:
         """Back from :meth:`described`; what is no layout is an error."""
-        names, dtypes, levels = (described[name] for name in ("names", "dtypes", "levels"))
-        if described["kind"] not in ("frame", "objects") or len(names) != len(dtypes):
+        labels, kinds = tuple(described["labels"]), tuple(map(recall, described["kinds"]))
+        gaps = tuple(map(tuple, described["gaps"]))
+        fills, shares = (tuple(map(float, described[name])) for name in ("fills", "shares"))
+        if described["kind"] not in TABLES or not len(labels) == len(kinds) == len(fills) == len(shares):
             raise ValueError(f"{described['kind']!r} is no kind of table, or its columns do not match")
-        if not all(isinstance(name, str) for name in names) or not set(dtypes) <= DTYPES:
-            raise ValueError("a name of a column that is no string, or an unknown dtype")
-        for each in levels.values():
-            if not all(isinstance(level, str | int | float | bool) for level in each):
-                raise ValueError("levels are strings or numbers")
-        kept = {int(i): tuple(each) for i, each in levels.items()}
-        if not set(kept) <= set(range(len(names))):
-            raise ValueError("levels of columns that are not there")
-        return cls(described["kind"], tuple(names), tuple(dtypes), kept)
+        if not all(label is None or isinstance(label, str | int | float | bool) for label in labels):
+            raise ValueError("a name of a column that is no string or number")
+        inside = [column for gap in gaps for column in gap]
+        if len(set(inside)) < len(inside) or not all(
+            type(column) is int and 0 <= column < len(kinds) and isinstance(kinds[column], Numbers | Times)
+            for column in inside
+        ):
+            raise ValueError("gaps of columns that have none")
+        rows, index, name = described["rows"], described["index"], described["index_name"]
+        if type(rows) is not int or rows < 0 or not (name is None or isinstance(name, str)):
+            raise ValueError("a table without rows, or with a strange index")
+        return cls(
+            described["kind"], labels, kinds, gaps, fills, shares, rows, None if index is None else recall(index), name
+        )
+
+
+def said_columns(names: Sequence[str]) -> str:
+    """Some names in words, not too many of them."""
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def numbered(labels: Sequence[Any]) -> tuple[str, ...]:
+    """Labels as words, equal ones with numbers.
+
+    >>> numbered(["x", 3, "x"])
+    ('x', '3', 'x (2)')
+    """
+    seen: dict[str, int] = {}
+    found = []
+    for name in map(str, labels):
+        seen[name] = seen.get(name, 0) + 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return tuple(found)
+
+
+def plain_label(label: Any) -> Any:
+    """The label of a column as JSON holds it."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    return label if label is None or isinstance(label, str | int | float | bool) else str(label)
 
 
 def is_frame(X: Any) -> bool:
-    """Whether it is a DataFrame whose columns are not all sparse."""
+    """Whether it is a DataFrame of pandas whose columns are not all sparse."""
     return hasattr(X, "iloc") and hasattr(X, "dtypes") and getattr(X, "ndim", 0) == 2 and not hasattr(X, "sparse")
 
 
-def is_strings(column: Any) -> bool:
-    """Whether a column of a frame holds strings or categories."""
-    kind = str(column.dtype)
-    if kind == "category" or kind.startswith(("string", "str")):
-        return True
-    return kind == "object" and any(isinstance(value, str) for value in column)
+def is_polars(X: Any) -> bool:
+    """Whether it is a DataFrame of polars."""
+    return type(X).__module__.partition(".")[0] == "polars" and hasattr(X, "to_pandas") and hasattr(X, "columns")
+
+
+def as_frame(X: Any) -> Any:
+    """A table as a DataFrame of pandas; None for a matrix of numbers."""
+    if is_frame(X):
+        return X
+    if is_polars(X):
+        return _from_polars(X)
+    table = as_objects(X)
+    if table is None:
+        return None
+    import pandas as pd
+
+    return pd.DataFrame(table).infer_objects()
 
 
 def as_objects(X: Any) -> np.ndarray | None:
     """A two-dimensional array of objects if there are strings in it; else None."""
-    if sp.issparse(X) or is_frame(X) or hasattr(X, "detach") or hasattr(X, "sparse"):
+    if sp.issparse(X) or is_frame(X) or hasattr(X, "detach") or hasattr(X, "sparse") or hasattr(X, "obs"):
         return None
     if isinstance(X, np.ndarray) and X.dtype.kind not in "OUS":
         return None
@@ -166,83 +334,38 @@ def as_objects(X: Any) -> np.ndarray | None:
     return table
 
 
-def _all_levels(
-    columns: Sequence[Any], strings: Sequence[int], names: Sequence[str], declared: Mapping[int, Sequence[Any]]
-) -> dict[int, tuple[Any, ...]]:
-    found = {}
-    for i in strings:
-        values = _checked_strings(columns[i], names[i])
-        if i in declared:
-            known = tuple(declared[i])
-            if unknown := sorted({str(value) for value in values} - {str(level) for level in known}):
-                raise ValueError(f"column {names[i]!r} holds {unknown[0]!r}, which is none of its levels: {known}")
-        elif str(getattr(columns[i], "dtype", "")) == "category":
-            known = tuple(columns[i].cat.categories.tolist())
-        else:
-            known = tuple(sorted(set(values), key=lambda value: (str(type(value)), value)))
-        if len(known) > MOST_LEVELS:
-            raise ValueError(
-                f"column {names[i]!r} has {len(known)} different strings, more than {MOST_LEVELS}: is it an identifier? drop it"
-            )
-        found[i] = known
-    return found
+def _from_polars(X: Any) -> Any:
+    """With the nullable dtypes of pandas, from which polars makes its own again."""
+    import pandas as pd
+
+    arrow = require_library("pyarrow", "parquet", "a frame of polars")
+    kinds = [f"{kind}{bits}" for kind in ("Int", "UInt") for bits in (8, 16, 32, 64)] + ["Float32", "Float64"]
+    nullable = {arrow.type_for_alias(kind.lower()): pd.api.types.pandas_dtype(kind) for kind in kinds}
+    nullable[arrow.bool_()] = pd.BooleanDtype()
+    return X.to_arrow().to_pandas(types_mapper=nullable.get)
 
 
-def _checked_strings(column: Any, name: str) -> list[Any]:
-    values = column.tolist()
-    texts = [isinstance(value, str) for value in values]
-    if any(texts) and not all(texts):
-        row = texts.index(sum(texts) * 2 < len(texts))
-        other = "a string among numbers" if texts[row] else "no string among strings, or missing"
-        raise ValueError(
-            f"column {name!r}, row {row}: {values[row]!r} is {other}: give a column one kind of values (and '' for what is missing)"
-        )
-    for row, value in enumerate(values):
-        if not isinstance(value, str | int | float | bool) or value != value:
-            raise ValueError(
-                f"column {name!r}, row {row}: {value!r} is missing or no string: fill it in (with '' for a level of its own)"
-            )
-    return values
+def index_of(index: Any) -> tuple[Kind | None, str | None]:
+    """What the index of a frame is, if it is more than the numbers of the rows, and its name.
 
+    Numbers, texts and times go on behind the last one; an index of another kind becomes the numbers of the rows.
+    """
+    import pandas as pd
 
-def _as_numbers(column: Any, name: str) -> np.ndarray:
-    values = column.to_numpy() if hasattr(column, "to_numpy") else column
-    if values.dtype.kind in "mM":
-        raise TypeError(f"column {name!r} holds dates or times ({values.dtype}): turn them into numbers, such as days")
-    if values.dtype.kind in "iu" and (np.abs(values.astype(object)) > 2**53).any():
-        raise ValueError(
-            f"column {name!r} has values above 2^53, where float64 no longer holds every count: rescale it"
-        )
-    if values.dtype == object:
-        for row, value in enumerate(values):
-            if not isinstance(value, int | float | np.number | np.bool_):
-                remedy = "fill it in, or encode or drop the column"
-                raise TypeError(f"column {name!r}, row {row}: {value!r} is not a number: {remedy}")
-    if values.dtype.kind == "f" and values.dtype.itemsize < 8:
-        values = values.astype(str)  # 0.1 as it is written, not as the nearest number of fewer digits
-    return values.astype(np.float64)
-
-
-def _described(dtype: Any) -> str:
-    if str(dtype) == "category" and dtype.ordered:
-        return "ordered"
-    near = {"i": "int64", "u": "uint64", "f": "float64", "b": "bool"}.get(getattr(dtype, "kind", "O"), "object")
-    return str(dtype) if str(dtype) in DTYPES else near
-
-
-def _numbers_dtype(column: np.ndarray) -> str:
-    """Of the numbers of an array of objects: "bool", "int64" or "float64"."""
-    if all(isinstance(value, bool | np.bool_) for value in column):
-        return "bool"
-    return "int64" if all(isinstance(value, int | np.integer) for value in column) else "float64"
-
-
-def _of_dtype(values: np.ndarray, dtype: str) -> np.ndarray:
-    """Numbers on their way to a dtype of numpy or pandas: whole ones within its limits."""
-    kind = dtype.lower().rstrip("0123456789")
-    if kind in ("int", "uint"):
-        limits = np.iinfo(dtype.lower())
-        return np.clip(np.rint(values), max(limits.min, -(2**53)), min(limits.max, 2**53)).astype(dtype.lower())
-    if kind in ("bool", "boolean"):
-        return values > 0
-    return values if kind == "object" else values.astype(dtype.lower())
+    name = None if index.name is None else str(index.name)
+    if len(index) == 0 or index.nlevels > 1 or index.equals(pd.RangeIndex(len(index))):
+        return None, None if index.nlevels > 1 else name
+    column = pd.Series(index)
+    if column.isna().any():
+        return None, name
+    kind = kind_of(column, "index") if not pd.api.types.is_integer_dtype(column.dtype) else None
+    if isinstance(kind, Times) and not kind.is_period:
+        numbers = kind.numbers(column, "index")
+        every = max(round(float(np.median(np.abs(np.diff(numbers))))) if len(numbers) > 1 else 1, 1)
+        return Times(kind.dtype, kind.start + int(numbers.max()) * UNITS[kind.unit], kind.unit, every), name
+    if kind is None or isinstance(kind, Levels | Identifiers):
+        dtype = str(column.dtype) if kind is None else kind.dtype
+        return Identifiers.of(
+            column, "object" if dtype in ("category", "ordered") else dtype, name or "row", False
+        ), name
+    return None, name

@@ -63,19 +63,23 @@ def find_margin(
     width = 1.0 if counts else cell or max(float(values.max() - values.min()), 1e-290) * NARROW
     half = np.random.default_rng(0).permutation(len(values)) % 2
     best, chosen, alike = -np.inf, _no_atoms, dict[int, float]()
+    known: dict[tuple[int, bytes], Margin] = {}  # most columns have no atoms, by any choice: fitted once
     for choose in (_no_atoms, _sticking_out, _repeated)[: 3 if lumps else 2]:
         gain = 0.0
         for each in (0, 1):
-            fitted = _fit(values[half == each], components, width, counts, choose)
+            some = values[half == each]
+            atoms = _atoms(some, components, width, counts, choose)
+            key = each, atoms.tobytes()
+            fitted = known[key] = known.get(key) or _fit(some, atoms, components, counts)
             gain += fitted.log_prob(values[half != each], width, counts).sum()
             if counts and choose is _repeated:  # where neighbours are alike, it is no lump
-                alike[each] = _by_neighbours(values[half == each], values[half != each], fitted.mixture)
+                alike[each] = _by_neighbours(some, values[half != each], fitted.mixture)
         if choose is _repeated and sum(alike.values()) > gain:
             break
         # More atoms must be worth it: two numbers more, as an information criterion asks.
         if gain > best + 2:
             best, chosen = gain, choose
-    return _fit(values, components, width, counts, chosen)
+    return _fit(values, _atoms(values, components, width, counts, chosen), components, counts)
 
 
 def _by_neighbours(values: np.ndarray, others: np.ndarray, mixture: np.ndarray) -> float:
@@ -93,21 +97,27 @@ Choice = Callable[[np.ndarray, np.ndarray, int, float, bool], np.ndarray]
 """(distinct values, how often each is seen, components, cell, counts) → which are atoms."""
 
 
-def _fit(values: np.ndarray, components: int, cell: float, counts: bool, choose: Choice) -> Margin:
+def _atoms(values: np.ndarray, components: int, cell: float, counts: bool, choose: Choice) -> np.ndarray:
+    """The atoms by a choice, the most frequent of them, in order."""
     distinct, total = np.unique(values, return_counts=True)
     atom = choose(distinct, total, components, cell, counts)
     if not counts:
         atom = atom | (distinct == 0)
     kept = np.flatnonzero(atom)
-    kept = np.sort(kept[np.argsort(-total[kept], kind="stable")[:MOST_ATOMS]])
-    others = values[~np.isin(values, distinct[kept])]
+    return distinct[np.sort(kept[np.argsort(-total[kept], kind="stable")[:MOST_ATOMS]])]
+
+
+def _fit(values: np.ndarray, atoms: np.ndarray, components: int, counts: bool) -> Margin:
+    """The shares of the atoms, and a smooth law for the others."""
+    is_atom = np.isin(values, atoms)
+    others = values[~is_atom]
     mixture = fit_smooth(others, values, components, counts)
-    share = total[kept] / len(values)
-    if counts and len(kept):
-        share = np.maximum(share - len(others) / len(values) * smooth_law(distinct[kept], mixture, True), share / 10)
+    share = np.bincount(np.searchsorted(atoms, values[is_atom]), minlength=len(atoms)) / len(values)
+    if counts and len(atoms):
+        share = np.maximum(share - len(others) / len(values) * smooth_law(atoms, mixture, True), share / 10)
     # The smooth law keeps at least what Laplace's rule gives what was never seen.
     share = share * min(1.0, (1 - 1 / (len(values) + 1)) / max(share.sum(), 1e-300))
-    return Margin(distinct[kept], share, mixture)
+    return Margin(atoms, share, mixture)
 
 
 def fit_smooth(others: np.ndarray, values: np.ndarray, components: int, counts: bool) -> np.ndarray:

@@ -43,8 +43,9 @@ class Group:
 class Names:
     """How columns are called in requests and in words."""
 
-    def __init__(self, count: int, names: Sequence[str] | None = None) -> None:
+    def __init__(self, count: int, names: Sequence[str] | None = None, silent: Iterable[int] = ()) -> None:
         self.count, self.names = count, None if names is None else [str(name) for name in names]
+        self.silent = set(silent)
 
     def __getitem__(self, column: int) -> str:
         return str(column) if self.names is None else self.names[column]
@@ -60,6 +61,8 @@ class Names:
                 raise ValueError(
                     f"{what} names the column {key!r}, which is not there: X has {self.said(range(self.count))}"
                 )
+            if self.names.count(key) > 1:
+                raise ValueError(f"{what} names the column {key!r}, of which there are several: use their indices")
             return [self.names.index(key)]
         if isinstance(key, int | np.integer) and not isinstance(key, bool):
             if not -self.count <= key < self.count:
@@ -71,7 +74,7 @@ class Names:
 
     def said(self, columns: Iterable[int]) -> str:
         """Some columns in words, not too many of them."""
-        columns = list(columns)
+        columns = [column for column in columns if column not in self.silent]
         shown = ", ".join(self[column] for column in columns[:NAMED])
         return shown if len(columns) <= NAMED else f"{shown} and {len(columns) - NAMED} more"
 

@@ -108,7 +108,7 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
         arrays |= _atoms(found, rows.count)
         smooth = np.array([margin.shares.sum() < 1 - 1e-9 for margin in found])
         if smooth.any():
-            gammas = fit_gammas(rows, stats, components, counts=True)
+            gammas = fit_gammas(rows, stats, components, counts=True, but=smooth)
             for place in np.flatnonzero(smooth):
                 gammas[:, place] = found[place].mixture
             arrays["gammas"] = gammas
@@ -122,16 +122,18 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
 def plan_reals(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
     """Reals: a mixture of Gammas fitted to what is not zero."""
     options, arrays = plan_columns(rows, stats, decided)
-    gammas = fit_gammas(rows, stats, decided.components, counts=False)
     zeros = [np.array([share]) if share else np.zeros(0) for share in stats.zero_share]
     found = [Margin(np.zeros(len(share)), share, np.zeros((3, 0))) for share in zeros]
+    fitted = np.zeros(rows.columns, dtype=bool)
     if decided.atoms and rows.columns < WIDE:
         digits = np.full(rows.columns, -1) if decided.cells is None else decided.cells
         for place, column in enumerate(_some(rows).T):
             if np.count_nonzero(column) >= LEAST:
                 cell = None if digits[place] < 0 else 10.0 ** -float(digits[place])
-                found[place] = find_margin(column, decided.components, False, cell)
-                gammas[:, place] = found[place].mixture
+                found[place], fitted[place] = find_margin(column, decided.components, False, cell), True
+    gammas = fit_gammas(rows, stats, decided.components, counts=False, but=fitted)
+    for own in np.flatnonzero(fitted):
+        gammas[:, own] = found[own].mixture
     options["zero_escape"] = 1 / ((rows.count + 1) * rows.columns)
     return options, arrays | _atoms(found, rows.count) | {"gammas": gammas}
 
@@ -265,8 +267,8 @@ def gamma_shape(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
     return np.clip(shape, 0.1, 20.0)
 
 
-def fit_gammas(rows: Rows, stats: Columns, components: int, counts: bool) -> np.ndarray:
-    """The prior of every column (3, D, K): a mixture of Gammas; of at most about a million values."""
+def fit_gammas(rows: Rows, stats: Columns, components: int, counts: bool, but: np.ndarray | None = None) -> np.ndarray:
+    """The prior of every column (3, D, K), but of those in ``but``: a mixture of Gammas; of at most about a million values."""
     means = stats.mean if counts else stats.mean / (1 - stats.zero_share)
     # Where little is seen of a column, exponentials around its mean.
     around = 4.0 ** np.linspace(-1, 1, components) if components > 1 else np.ones(1)
@@ -276,6 +278,6 @@ def fit_gammas(rows: Rows, stats: Columns, components: int, counts: bool) -> np.
     prior = np.stack([np.vstack([alike, mean * around]) for mean in means], 1)
     if rows.columns < WIDE:
         for place, column in enumerate(_some(rows).T):
-            if np.count_nonzero(column) >= LEAST:
+            if (but is None or not but[place]) and np.count_nonzero(column) >= LEAST:
                 prior[:, place] = gamma_mixture(column if counts else column[column > 0], components, counts)
     return prior

@@ -89,16 +89,28 @@ class Planned:
 
 
 def make_plan(
-    X: Any, asked: Mapping[str, Any], names: Sequence[str] | None = None, strings: Mapping[int, int] | None = None
+    X: Any,
+    asked: Mapping[str, Any],
+    names: Sequence[str] | None = None,
+    strings: Mapping[int, int] | None = None,
+    gaps: int = 0,
+    left_out: Iterable[int] = (),
 ) -> Plan:
-    """Resolve every "auto" of the options that were ``asked`` for, for these rows; columns of ``strings`` have so many levels."""
+    """Resolve every "auto" of the options that were ``asked`` for, for these rows; columns of ``strings`` have so many levels.
+
+    The last columns, as many as there are ``gaps``, say where values of others are missing. What is ``left_out`` never changes, and
+    is not spoken of.
+    """
     reasons: dict[str, str] = {}
     lam = asked["lam"]
     if isinstance(lam, str) and lam != "auto":
         raise ValueError(f"lam={lam!r} is unknown: use 'auto', a positive number, or one per column")
-    called = Names(X.shape[1], names)
+    called = Names(X.shape[1] - gaps, names, left_out)
     scaled = asked["process"] == "poisson" or not isinstance(lam, str) or asked["belief"] not in ("auto", "mixture")
-    groups = find_groups(X, asked["domain"], asked.get("transform", "auto"), called, strings or {}, scaled, reasons)
+    table = X[:, : X.shape[1] - gaps] if gaps else X
+    groups = find_groups(table, asked["domain"], asked.get("transform", "auto"), called, strings or {}, scaled, reasons)
+    if gaps:
+        groups.append(Group(Categorical(), np.arange(table.shape[1], X.shape[1]), False))
     network = network_name(asked["network"])
     planned = []
     for group in groups:

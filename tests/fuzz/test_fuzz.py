@@ -5,8 +5,8 @@ import pytest
 from .case import SHARES
 from .runner import Run, shared_out
 
-CASES = 240
-"""Half a minute of an idle machine."""
+CASES = 120
+"""A quarter of a minute of an idle machine."""
 
 
 def test_hostile_cases_end_well():
