@@ -181,10 +181,10 @@ def libraries(real: np.ndarray, of: np.ndarray, drawn: np.ndarray, drawn_of: np.
 
 def by_countjump(cells: AnnData, seed: int, updates: int | None, place: Path | None) -> Draw:
     """The default model, given the types; it is kept in that place, if there is one."""
-    model = JumpModel(random_state=seed, max_updates=updates, progress=False).fit(cells.X, cells.obs[TYPE])
+    model = JumpModel(random_state=seed, max_updates=updates, progress=False).fit(cells, y=TYPE)
     if place is not None:
         model.save(place / f"split-{seed}")
-    return lambda types, draw: model.sample(len(types), random_state=draw, y=types)
+    return lambda types, draw: model.sample(len(types), random_state=draw, y=types).X
 
 
 def by_genes_apart(cells: AnnData, seed: int) -> Draw:
