@@ -13,7 +13,7 @@ from pathlib import Path
 from playwright.sync_api import sync_playwright
 
 HERE = Path(__file__).resolve().parent
-WIDTH, HEIGHT = 1000, 760
+WIDTH, HEIGHT = 1000, 700
 ARGUMENTS = ["--no-sandbox", "--headless", "--disable-gpu"]
 
 
