@@ -14,6 +14,7 @@ from countjump.data.files import (
     write_table,
 )
 from countjump.data.matrices import check_suffix, read_matrix, read_names, write_matrix
+from countjump.data.pictures import Pictures
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 from countjump.data.tables import Layout
 
@@ -22,6 +23,7 @@ __all__ = [
     "Dialect",
     "Layout",
     "MissingLibraryError",
+    "Pictures",
     "Rows",
     "Wide",
     "as_matrix",

@@ -51,13 +51,13 @@ class UNetSizes:
         if side >= PIXELS_PER_SIDE:
             return cls()
         if side >= PIXELS_PER_SIDE // 2:
-            return cls(multipliers=(1, 2, 2), blocks=1, dropout=0.0, patch=2)
+            return cls(multipliers=(1, 2), blocks=1, dropout=0.0, patch=2)
         return cls(multipliers=(1, 2), blocks=1, dropout=0.1)
 
 
 def width_of(shape: tuple[int, int]) -> int:
     """Channels at the finest resolution: the paper's, or fewer for smaller pictures."""
-    return 128 if max(shape) >= PIXELS_PER_SIDE else 48 if max(shape) >= PIXELS_PER_SIDE // 2 else 32
+    return 128 if max(shape) >= PIXELS_PER_SIDE else 32
 
 
 def norm(channels: int) -> nn.GroupNorm:
