@@ -346,3 +346,79 @@ def test_the_deviance_and_the_score_of_draws_are_what_they_are_called(monkeypatc
     assert (
         starts.crps(2 * draws, truth).mean() > starts.crps(draws, truth).mean() < starts.crps(draws / 2, truth).mean()
     )
+
+
+# Blood cells.
+
+
+@pytest.fixture
+def cells(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    return importlib.import_module("benchmarks.cells")
+
+
+def test_w2_and_mmd_are_what_they_are_called(cells):
+    """Of a shift, and of points that are permuted; MMD² of two normal laws in closed form."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(300, 3))
+    assert cells.w2(a, rng.permutation(a + np.array([3.0, 0.0, 4.0]))) == pytest.approx(5)
+    assert cells.mmd(a, rng.permutation(a), 1.0) == pytest.approx(0, abs=1e-12)
+    # E exp(−(u − v)²/2c) for u − v ~ N(m, 2) is √(c/(c + 2)) exp(−m²/(2 (c + 2))).
+    c, m = 1.5, 2.0
+    exact = 2 * np.sqrt(c / (c + 2)) * (1 - np.exp(-(m**2) / (2 * (c + 2))))
+    u, v = rng.normal(size=(3000, 1)), rng.normal(m, size=(3000, 1))
+    assert cells.mmd(u, v, c) == pytest.approx(exact, rel=0.05)
+
+
+def test_variable_genes_are_those_that_vary_more_than_others_of_their_mean(cells):
+    rng = np.random.default_rng(0)
+    mean = np.linspace(5, 20, 800)
+    x = rng.poisson(mean, (500, 800))
+    chosen = np.arange(20, 800, 40)
+    x[:, chosen] = rng.poisson(mean[chosen] * rng.gamma(2, 0.5, (500, 20)))
+    logs = sp.csr_matrix(np.log1p(x.astype(float)))
+    found = cells.variable_genes(logs, 15)
+    assert len(found) == 15
+    assert set(found) <= set(chosen.tolist())
+
+
+def test_genes_apart_have_the_means_of_their_type(cells):
+    anndata = pytest.importorskip("anndata")
+    rng = np.random.default_rng(0)
+    types = np.repeat(["a", "b"], 200)
+    x = sp.csr_matrix(rng.poisson(np.where(types[:, None] == "a", 0.5, 3.0), (400, 30)))
+    table = anndata.AnnData(x, obs=pd.DataFrame({cells.TYPE: types}, index=[str(i) for i in range(400)]))
+    asked = np.resize(["b", "a", "b"], 6000)
+    made = cells.by_genes_apart(table, 0)(asked, 0).toarray()
+    for each in ("a", "b"):
+        real, drawn = x[types == each].toarray(), made[asked == each]
+        assert np.abs(drawn.mean(0) - real.mean(0)).max() < 5 * real.std() / np.sqrt(len(drawn))
+        assert drawn.max() <= real.max()
+    record = cells.libraries(x.sum(1).A1, types, made.sum(1), asked)
+    assert {each: one["cells"] for each, one in record["library_types"].items()} == {"a": 200, "b": 200}
+    assert all(abs(one["errors"]) < 1 for one in record["library_types"].values())
+
+
+def test_cells_are_measured_once_and_drawn(cells, tmp_path, capsys, monkeypatch):
+    pytest.importorskip("anndata")
+    monkeypatch.setattr(cells, "FLOORS", 1)
+    rng = np.random.default_rng(0)
+    of = rng.integers(2, size=80)
+    x = rng.poisson(rng.gamma(5, 20, (80, 1)) * rng.dirichlet(np.full(300, 0.1), 2)[of]).astype(np.int32)
+    sp.save_npz(tmp_path / "pbmc_facs_counts.npz", sp.csr_matrix(x))
+    names = np.array([f"gene {i % 299}" for i in range(300)])
+    np.savez(tmp_path / "pbmc_facs_meta.npz", celltype=np.array(["B", "T"])[of], gene_symbol=names)
+    words = ["--data", str(tmp_path), "--splits", "1", "--drawn", "50", "--updates", "2", "--out", str(tmp_path)]
+    assert cells.main(words) == 0
+    records = json.loads((tmp_path / "results.json").read_text())
+    assert [record["method"] for record in records] == ["floor", "countjump", "genes apart"]
+    assert all(set(record["library_types"]) == set(record["types"]) == {"B", "T"} for record in records)
+    page = (tmp_path / "table.md").read_text()
+    assert "`python benchmarks/cells.py --data DIR --drawn 50 --updates 2 --splits 1`" in page
+    assert page in capsys.readouterr().out
+    assert (tmp_path / "cells.png").stat().st_size > 1000
+    monkeypatch.setattr(cells, "measure", lambda *_: pytest.fail("nothing is missing"))
+    assert cells.main(words) == 0
+    with pytest.raises(SystemExit):
+        cells.main([*words, "--updates", "3"])
+    assert "choose another --out" in capsys.readouterr().err

@@ -26,6 +26,9 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *s
 TABLES = runpy.run_path(str(ROOT / "docs" / "tables.py"))
 """What makes the README's tables."""
 
+NEEDS = {"docs/walkthroughs/cells.md": ["anndata"]}
+"""Libraries that a page asks for, and that not every environment has."""
+
 
 def name_of(page: Path) -> str:
     return str(page.relative_to(ROOT))
@@ -64,6 +67,8 @@ def registries() -> Iterator[None]:
 @pytest.mark.usefixtures("registries")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=name_of)
 def test_code_runs(page, tmp_path, monkeypatch):
+    for library in NEEDS.get(name_of(page), ()):
+        pytest.importorskip(library)
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "documentation"}
     for line, code in blocks(page):  # one after the other: later blocks use what earlier ones made
