@@ -21,7 +21,7 @@ from countjump._version import __version__
 from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
 from countjump.conditions import Conditions
-from countjump.data import Annotated, Labelled, Layout, Rows, as_matrix, fingerprint
+from countjump.data import Annotated, Labelled, Layout, Pictures, Rows, as_matrix, fingerprint
 from countjump.data.rows import memory
 from countjump.data.tables import numbered
 from countjump.denoiser import Denoiser, Guided
@@ -30,6 +30,7 @@ from countjump.likelihood import lower_bound
 from countjump.planning import WIDE, one_of
 from countjump.processes.base import Denoise, Process
 from countjump.progress import Progress
+from countjump.samplers import Plain, Sampler, find_sampler
 from countjump.sampling import sample_rows, seeded
 from countjump.training import Settings, run
 from countjump.transforms import Weights
@@ -39,6 +40,12 @@ if TYPE_CHECKING:
 
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
+
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""Of the network's work. Counts are drawn, thinned and scored in float64 all the same."""
+
+PICTURES_AT_ONCE = 16
+"""Pictures that are evaluated together on a CPU: the more, the more of a small request is in vain."""
 
 SPARSE_DECAY = 1.0
 """The decay of the weights of wide sparse models: they have more of them than rows have taught."""
@@ -79,7 +86,7 @@ OPEN_ARRAYS = ("bounds", "constants")
 
 WHOLE_PARAMETERS = {
     **{"max_updates": None, "batch_size": None, "checkpoint_every": None, "states": None},
-    **{"components": 256, "width": 2**14},
+    **{"components": 256, "width": 2**14, "accumulate": 2**14},
 }
 """Parameters that are None or a whole number above zero, and the largest that memory is good for."""
 
@@ -98,7 +105,7 @@ class Fitted:
     process_: Any
     denoiser_: Any
     scaling_: Weights | None
-    layout_: Layout | Annotated | None
+    layout_: Layout | Annotated | Pictures | None
     labelled_: Labelled | None
     conditions_: Conditions | None
     n_features_in_: int
@@ -124,6 +131,11 @@ class Estimator(Fitted, ABC):
     device: str = "auto"
     random_state: Any = None
     progress: bool = True
+    augment: str | None = None
+    accumulate: int = 1
+    precision: str = "float32"
+    compile: bool = False
+    callbacks: Any = None
 
     # What scikit-learn asks.
 
@@ -217,6 +229,8 @@ class Estimator(Fitted, ABC):
         scaling = self._find_scaling(matrix)
         if scaling is not None:
             matrix, _ = scaling.counts(matrix)
+        if params["augment"] is not None and not isinstance(self.layout_, Pictures):
+            raise ValueError("augment='flip' turns pictures round, and X is none: leave augment=None")
         plan = self._plan(matrix, params)
         if lost and hasattr(plan, "reasons"):
             plan.reasons["zeros"] = f"reals below {LEAST_REAL:g} are taken for zeros"
@@ -231,7 +245,7 @@ class Estimator(Fitted, ABC):
 
     _takes_negatives = False
 
-    def _find_layout(self, X: Any) -> Layout | Annotated | None:
+    def _find_layout(self, X: Any) -> Layout | Annotated | Pictures | None:
         """How a table becomes a matrix, if it is not one."""
         return None
 
@@ -244,7 +258,8 @@ class Estimator(Fitted, ABC):
             mixed = len({isinstance(name, str) for name in names}) > 1
             if mixed or len(set(names)) < len(names):
                 X = X.set_axis(list(numbered(names)), axis=1)
-        validation().validate_data(self, X, reset=reset, skip_check_array=True)
+        rows = self.layout_.flat(X) if isinstance(self.layout_, Pictures) else X
+        validation().validate_data(self, rows, reset=reset, skip_check_array=True)
         if reset and isinstance(self.layout_, Annotated) and self.layout_.kind == "anndata":
             self.feature_names_in_ = np.array(self.layout_.names, dtype=object)
 
@@ -305,6 +320,14 @@ class Estimator(Fitted, ABC):
         """The parameters as plain values, numpy's numbers as Python's; a wrong one is an error."""
         params = {name: plain(value) for name, value in self.get_params().items()}
         one_of("lr_schedule", params["lr_schedule"], ("cosine", "constant"))
+        one_of("precision", params["precision"], tuple(PRECISIONS))
+        if params["augment"] is not None:
+            one_of("augment", params["augment"], ("flip",))
+        if not isinstance(params["compile"], bool):
+            raise TypeError(f"compile must be True or False, got {params['compile']!r}")
+        callbacks = params["callbacks"]
+        if callbacks is not None and not (isinstance(callbacks, list | tuple) and all(map(callable, callbacks))):
+            raise TypeError(f"callbacks must be a list of functions of (update, losses, model), got {callbacks!r}")
         if not isinstance(params["progress"], bool):
             raise TypeError(f"progress must be True or False, got {params['progress']!r}")
         for name in WHOLE_PARAMETERS.keys() & params.keys():
@@ -330,7 +353,7 @@ class Estimator(Fitted, ABC):
 
     def _identity(self) -> str:
         """What decides a fit besides the data."""
-        silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
+        silent = ("progress", "callbacks", "checkpoint_dir", "checkpoint_every", "device", "random_state")
 
         def described(value: Any) -> Any:
             try:
@@ -362,7 +385,15 @@ class Estimator(Fitted, ABC):
                 denoiser.take_condition(conditions.levels, conditions.features, plan.width)
         self.block_.to(device)
         self.denoiser_ = None if denoiser is None else denoiser.to(device).eval()
+        if denoiser is not None:
+            denoiser.precision = PRECISIONS[self.precision]
+            if self.compile:
+                denoiser.network.compile()  # in its place: weights keep their names
         self.block_rows_ = SPARSE_ROWS if self.block_.sparse else rows_at_once(self.block_)
+        if isinstance(self.layout_, Pictures):
+            self.block_rows_ = 1  # a picture costs more than a stream of its own
+            if self.denoiser_ is not None and device.type == "cpu":
+                self.denoiser_.chunk = PICTURES_AT_ONCE
         if conditions is not None and len(conditions.kept) * self.block_.size > FEW_KINDS:
             self.block_rows_ = 1
 
@@ -383,7 +414,11 @@ class Estimator(Fitted, ABC):
             return conditions[torch.from_numpy(index).to(device)].masked_fill(dropped, torch.nan)
 
         def believe(index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
-            x = process.subsample(block.read(rows.take(index)).to(device), learning, generator)
+            taken = rows.take(index)
+            if learning and isinstance(self.layout_, Pictures) and params["augment"] is not None:
+                which = torch.rand(len(index), device=device, generator=generator) < 0.5
+                taken = self.layout_.flipped(taken, which.cpu().numpy())
+            x = process.subsample(block.read(taken).to(device), learning, generator)
             condition = given(index, generator, learning)
             some = process.draw_known(len(x), generator) if learning else None
             if some is not None:  # these come again, with a part of their columns known
@@ -414,6 +449,13 @@ class Estimator(Fitted, ABC):
         def believe_only(index: np.ndarray, generator: torch.Generator) -> tuple[Any, ...]:
             return believe(index, generator)[:4]
 
+        def report(record: dict[str, float]) -> None:
+            """A callback may draw samples; what it draws has no part in training, whose random numbers are those of the update."""
+            denoiser.eval()
+            for callback in params["callbacks"]:
+                callback(record["update"], {k: v for k, v in record.items() if k != "update"}, self)
+            denoiser.train()
+
         context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe_only, given)
         stages = block.stages(context, training, kept, updates)
         apart = {parameter for stage in stages for parameter in stage.parameters}
@@ -430,6 +472,7 @@ class Estimator(Fitted, ABC):
             ema=params["ema"],
             validation=validation if held_out else None,
             strata=rows.totals()[training],
+            accumulate=params["accumulate"],
         )
         before, after = ([stage for stage in stages if stage.after == late] for late in (False, True))
         directory = None if params["checkpoint_dir"] is None else Path(params["checkpoint_dir"])
@@ -439,6 +482,7 @@ class Estimator(Fitted, ABC):
             checkpoint_every=params["checkpoint_every"],
             fingerprint=identity,
             progress=bool(params["progress"]),
+            report=report if params["callbacks"] else None,
         )
         denoiser.train()
         self.history_ = run(denoiser, [*before, network, *after], settings)["network"]
@@ -454,6 +498,7 @@ class Estimator(Fitted, ABC):
         y: Any = None,
         guidance: float = 1.0,
         return_y: bool = False,
+        sampler: Any = "plain",
     ) -> Any:
         """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps, its y, guidance) alone.
 
@@ -464,11 +509,14 @@ class Estimator(Fitted, ABC):
         are drawn as they were in training. ``guidance`` = w mixes the network's outputs with y and without it, o_u + w (o_c − o_u):
         1 is plain conditioning, and more makes rows more typical of their y than the data's are. With ``return_y`` the y of
         the rows is returned too, (X, y).
+
+        ``sampler`` is how a step is made: "plain", or "low-noise", "churn" or "second-order" (two evaluations a step), for counts
+        in few steps. ``countjump.samplers`` has them as objects, with their numbers, and says what they are exact for.
         """
         validation().check_is_fitted(self, "plan_")
         steps = default_steps(self.block_.varying) if steps is None else steps
         n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
-        denoise = self._denoise(guidance)
+        denoise, stepping = self._denoise(guidance), self._sampler(sampler)
         seed = as_seed(random_state)
         if n_samples * 8 * (1 if self.sparse_ else self.block_.columns) > memory():
             raise ValueError(f"n_samples={n_samples} rows are more than there is memory for: draw fewer at a time")
@@ -488,7 +536,7 @@ class Estimator(Fitted, ABC):
         shown = self.progress and len(groups) > 1
         with threads_for(self.block_.varying), Progress("sampling", len(groups), "blocks", shown) as progress:
             for number, group in enumerate(groups):
-                rows = self._draw(seed, group[:, 0], steps, denoise, None if given is None else group[:, 1:])
+                rows = self._draw(seed, group[:, 0], steps, denoise, None if given is None else group[:, 1:], stepping)
                 mine = wanted[slice(*np.searchsorted(wanted, [number * size, (number + 1) * size]))] - number * size
                 pieces.append(self._finish(rows if len(mine) == rows.shape[0] else rows[mine]))
                 progress.advance()
@@ -507,7 +555,13 @@ class Estimator(Fitted, ABC):
         return rows if self.layout_ is None else self.layout_.restore(rows, like)
 
     def _draw(
-        self, seed: int, group: np.ndarray, steps: int, denoise: Denoise, given: np.ndarray | None
+        self,
+        seed: int,
+        group: np.ndarray,
+        steps: int,
+        denoise: Denoise,
+        given: np.ndarray | None,
+        sampler: Sampler | None = None,
     ) -> np.ndarray | sp.csr_matrix:
         """The rows of some streams in float64, each under its row of y; CSR where they are sampled as sparse rows."""
         if self.denoiser_ is None:
@@ -515,7 +569,16 @@ class Estimator(Fitted, ABC):
         streams = Streams([seeded(self.device_, seed, int(stream)) for stream in group], self.block_rows_)
         condition = self._encode(None if given is None else given.repeat(self.block_rows_, axis=0))
         times = self.process_.grid(steps)
-        return self.block_.write(sample_rows(self.process_, denoise, times, streams, self.device_, condition))
+        return self.block_.write(sample_rows(self.process_, denoise, times, streams, self.device_, condition, sampler))
+
+    def _sampler(self, sampler: Any) -> Sampler | None:
+        """How a step is made; None for the plain way."""
+        found = find_sampler(sampler)
+        if isinstance(found, Plain):
+            return None
+        if self.denoiser_ is not None and not hasattr(self.block_, "upper_bounds"):
+            raise ValueError(f"sampler={sampler!r} is one of JumpModel: use sampler='plain'")
+        return found
 
     # Conditions.
 
@@ -621,8 +684,8 @@ class Estimator(Fitted, ABC):
         if self.denoiser_ is None:  # nothing varies, and nothing is drawn
             steps = draws = 1
         X, y = self._split(X, y)
-        self._check_columns(X)
         matrix = without_denormals(without_float16(self._read(X, lenient=True)))
+        self._check_columns(X)
         mass = np.zeros(matrix.shape[0]) if self.layout_ is None else self.layout_.escapes(X)
         if self.scaling_ is not None:
             matrix, more = self.scaling_.admit(sp.csr_matrix(matrix))
@@ -712,7 +775,7 @@ class Estimator(Fitted, ABC):
     def _params_to_save(self) -> dict[str, Any]:
         """The parameters that a file can hold."""
         params = {name: value for name, value in self.get_params().items() if name != "random_state"}
-        return params | {"device": str(self.device)}
+        return params | {"device": str(self.device), "callbacks": None}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -792,17 +855,17 @@ class Estimator(Fitted, ABC):
         return model
 
 
-def recalled_layout(described: dict[str, Any]) -> Layout | Annotated:
-    """What is around a matrix, by its kind."""
-    kind = Annotated if described["kind"] in ("anndata", "sparse") else Layout
-    return kind.recall(described)
-
-
 def validation() -> Any:
     """scikit-learn's, imported where it is needed: it takes a second."""
     from sklearn.utils import validation
 
     return validation
+
+
+def recalled_layout(described: dict[str, Any]) -> Layout | Annotated | Pictures:
+    """How tables or pictures become a matrix, from a model file."""
+    kinds: dict[str, Any] = {"pictures": Pictures, "anndata": Annotated, "sparse": Annotated}
+    return kinds.get(described["kind"], Layout).recall(described)
 
 
 def kind_of_matrix(X: Any) -> str:

@@ -15,12 +15,14 @@ from torch import nn
 from tqdm import tqdm
 
 from countjump import domains, persistence, planning, transforms
-from countjump.data import Annotated, Layout
+from countjump.data import Annotated, Layout, Pictures
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
 from countjump.estimator import WHOLE_PARAMETERS, whole
+from countjump.networks import UNetSizes
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import BELIEFS, PROCESSES, SPARSE, one_of
+from countjump.planning.images import BELIEFS as IMAGE_BELIEFS
 from countjump.planning.plan import network_name
 from countjump.processes.base import Process
 from countjump.processes.jump import OBJECTIVES
@@ -66,15 +68,16 @@ class JumpModel(Starts):
     process : "auto", "poisson" or "binomial"
         How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
     belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts, sparse reals)
+        Of pictures also "logistic" or "categorical".
     lam : "auto", a number or one per column
         The paper's λ; for proportions, the number of units.
     components : int or None
         Components of a mixture, of each family; None for 8 with few columns, else 4.
     objective : "auto", "nll", "reweighted" or "elbo"
     decode : "auto", "latent" g(z_0/λ), "mean" g(E[x_0]) or "draw"
-    schedule : "linear-beta", "cosine", "geometric" or a Schedule
-    network : "mlp", or a class or factory of one's own, called as (inputs, outputs, width)
-        See ``docs/extending.md``.
+    schedule : "auto", "linear-beta", "cosine", "geometric" or a Schedule
+    network : "auto", "mlp", "unet", a ``UNetSizes``, or a class or factory of one's own, called as (inputs, outputs, width)
+        "auto" takes the U-Net for pictures, X of three or four dimensions. See ``docs/models/images.md`` and ``docs/extending.md``.
     missing : "model" or "error"
         What missing values of a frame are: part of the model, so that samples have some too, or an error. Those of arrays are one.
     identifiers : "fresh" or "drop"
@@ -95,6 +98,16 @@ class JumpModel(Starts):
     random_state : int, RandomState or None
     progress : bool
         Progress bars and a word on what "auto" chose.
+    augment : None or "flip"
+        Of pictures: half of those of an update are seen from right to left.
+    accumulate : int
+        Parts of a batch that are worked out one after another, for want of memory.
+    precision : "float32" or "bfloat16"
+        Of the network's work; counts are drawn and scored in float64 all the same.
+    compile : bool
+        Whether torch compiles the network, which takes a minute and needs a compiler.
+    callbacks : list of functions or None
+        Called with (update, losses, model) at every validation, the model having its averaged weights: it can draw samples.
 
     Examples
     --------
@@ -112,9 +125,9 @@ class JumpModel(Starts):
     components: int | None = None
     objective: str = "auto"
     decode: str = "auto"
-    schedule: str | Schedule = "linear-beta"
+    schedule: str | Schedule = "auto"
     transform: Any = HiddenParameter("auto")
-    network: str | Callable[[int, int, int], nn.Module] = "mlp"
+    network: str | UNetSizes | Callable[[int, int, int], nn.Module] = "auto"
     missing: str = "model"
     identifiers: str = "fresh"
     layer: str | None = None
@@ -163,13 +176,13 @@ class JumpModel(Starts):
 
     _takes_negatives = True
 
-    def _find_layout(self, X: Any) -> Layout | Annotated | None:
+    def _find_layout(self, X: Any) -> Layout | Annotated | Pictures | None:
         parameters = self.get_params()
         one_of("missing", parameters["missing"], ("model", "error"))
         one_of("identifiers", parameters["identifiers"], ("fresh", "drop"))
-        annotated = Annotated.of(X, parameters["layer"])
-        if annotated is not None:
-            return annotated
+        found = Annotated.of(X, parameters["layer"]) or Pictures.of(X)
+        if found is not None:
+            return found
         declared: dict[int, tuple[Any, ...]] = {}
         if isinstance(self.domain, Mapping):
             names = planning.Names(X.shape[1], getattr(X, "columns", None)) if hasattr(X, "shape") else None
@@ -191,6 +204,8 @@ class JumpModel(Starts):
         if asked is None:
             return None
         said = (self.domain, self.process, self.belief, self.lam)
+        if isinstance(self.layout_, Pictures):
+            return None
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
             return None
         values = X.data if sp.issparse(X) else X
@@ -205,8 +220,11 @@ class JumpModel(Starts):
     def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> Plan:
         layout = self.layout_
         strings = {} if layout is None else {i: len(levels) for i, levels in layout.levels.items()}
-        gaps, left_out = (0, ()) if layout is None else (len(layout.gaps), layout.left_out)
-        plan = planning.make_plan(X, params, self._column_names(), strings, gaps, left_out)
+        if isinstance(layout, Pictures):
+            plan = planning.plan_images(X, layout.shape, params)
+        else:
+            gaps, left_out = (0, ()) if layout is None else (len(layout.gaps), layout.left_out)
+            plan = planning.make_plan(X, params, self._column_names(), strings, gaps, left_out)
         plan.reasons.update(self._weights_said | ({} if layout is None else layout.reasons()))
         if self.progress:
             for name, reason in plan.reasons.items():
@@ -239,7 +257,7 @@ class JumpModel(Starts):
         plain = {k: v if k == "reasons" else persistence.decode(v) for k, v in described.items() if k != "parts"}
         if not plain["network"].startswith("own: "):
             network_name(plain["network"])
-        elif isinstance(self.network, str):
+        elif isinstance(self.network, str | UNetSizes):
             name = plain["network"].removeprefix("own: ")
             raise persistence.OwnNetworkError(
                 f"this model was fitted with a network of one's own, {name}, of which only the name is stored: pass it, "
@@ -262,7 +280,11 @@ class JumpModel(Starts):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")
         for name in ("process", "belief", "objective"):
-            known = {"process": (*PROCESSES, "mixed"), "belief": (*BELIEFS, "mixed"), "objective": OBJECTIVES}[name]
+            known = {
+                "process": (*PROCESSES, "mixed"),
+                "belief": (*BELIEFS, *IMAGE_BELIEFS, "mixed"),
+                "objective": OBJECTIVES,
+            }[name]
             one_of(name, plain[name], known)
         if not all(isinstance(each, str) for pair in plain["reasons"].items() for each in pair):
             raise ValueError("its reasons are no sentences")
@@ -293,7 +315,7 @@ class JumpModel(Starts):
 
     def _params_to_save(self) -> dict[str, Any]:
         params = super()._params_to_save()
-        return params | ({} if isinstance(self.network, str) else {"network": "mlp"})
+        return params | ({} if isinstance(self.network, str | UNetSizes) else {"network": "auto"})
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         why = None if self.process_ is None else self.process_.why_no_likelihood()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from countjump import domains
-from countjump.data import as_matrix, is_anndata
+from countjump.data import Pictures, as_matrix, is_anndata
 from countjump.data.rows import memory
 from countjump.data.tables import as_frame
 from countjump.estimator import (
@@ -94,7 +94,7 @@ class Starts(Estimator):
         expected = np.empty((matrix.shape[0], len(places)), dtype=np.float32)
         for rows, some, times in self._in_blocks("denoising", matrix, fraction):
             expected[rows] = self._expected(self._state(some), times, None if given is None else given[rows])[:, places]
-        return expected
+        return self._restore(expected) if columns is None and isinstance(self.layout_, Pictures) else expected
 
     def complete(
         self,
@@ -155,6 +155,8 @@ class Starts(Estimator):
 
     def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:
         """Rows with zeros where they are not known, and where they are (rows, columns)."""
+        if isinstance(self.layout_, Pictures):
+            X, known = self.layout_.flat(X), None if known is None else self.layout_.flat(known)
         shape = X.shape if hasattr(X, "shape") else np.shape(X)
         if len(shape) != 2 or 0 in shape:
             self._read(X)  # which says what is wrong

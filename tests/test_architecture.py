@@ -31,7 +31,8 @@ ROOMS: dict[str, set[str]] = {
     "blocks": {"states", "sparse", "laws", "divergences", "domains", "priors", "transforms"},
     "processes": {"states", "laws", "schedules", "blocks"},
     "denoiser": {"states", "schedules"},
-    "sampling": {"states", "laws", "blocks", "processes", "denoiser"},
+    "samplers": {"laws", "blocks", "processes"},
+    "sampling": {"states", "laws", "blocks", "processes", "denoiser", "samplers"},
     "likelihood": {"states", "processes", "denoiser"},
     "oracles": {"laws", "schedules", "blocks"},
     "training": {"_version", "atomic", "progress"},
@@ -39,7 +40,7 @@ ROOMS: dict[str, set[str]] = {
         *("laws", "schedules", "domains", "priors", "transforms", "networks", "data", "blocks", "processes"),
         *("denoiser",),
     },
-    "persistence": {"_version", "atomic", "domains", "schedules", "transforms"},
+    "persistence": {"_version", "atomic", "domains", "schedules", "transforms", "networks"},
     "estimator": {
         *(
             "_version",
@@ -53,6 +54,7 @@ ROOMS: dict[str, set[str]] = {
             "blocks",
             "processes",
             "denoiser",
+            "samplers",
             "sampling",
         ),
         *("likelihood", "training", "planning", "persistence"),
@@ -64,6 +66,7 @@ ROOMS: dict[str, set[str]] = {
             "domains",
             "transforms",
             "data",
+            "networks",
             "processes",
             "denoiser",
             "planning",
@@ -88,23 +91,16 @@ ROOMS: dict[str, set[str]] = {
 """The rooms from the ground up, and what each may import; "countjump" stands for the public names."""
 
 SHARED = {
-    "laws": ("base", "scalar", "composition"),
+    "laws": ("base", "scalar", "composition", "logistic"),
     "blocks": ("base", "columns", "sparse", "counts"),
     "processes": ("base",),
+    "networks": ("time", "mlp", "unet"),
     "data": (
-        "rows",
-        "libraries",
-        "columns",
-        "tables",
-        "annotated",
-        "dialects",
-        "cells",
-        "matrices",
-        "matrixmarket",
-        "text",
+        *("rows", "libraries", "columns", "tables", "annotated", "pictures"),
+        *("dialects", "cells", "matrices", "matrixmarket", "text"),
     ),
     "training": ("batches", "checkpoints", "optimisers"),
-    "planning": ("decisions", "atoms", "groups", "parts"),
+    "planning": ("decisions", "atoms", "groups", "parts", "plan"),
     "transforms": ("weights",),
     "metrics": ("values", "wide", "tables", "reading", "safety"),
     "report": ("figures",),
@@ -114,7 +110,7 @@ SHARED = {
 }
 """The members of a folder that the others may import, each also by those that come after it."""
 
-ONLY_BASE = {"processes", "sampling", "oracles", "estimator"}
+ONLY_BASE = {"processes", "samplers", "sampling", "oracles", "estimator"}
 """What may know of blocks in general, and of none in particular."""
 
 PRIVATE = {"states", "sparse", "laws", "blocks"}

@@ -271,6 +271,72 @@ def test_complete_keeps_what_is_known(place, tmp_path, capsys):
     pd.testing.assert_frame_equal(whole[["kind", "visits to us"]], table[["kind", "visits to us"]])
 
 
+def with_gaps(rows: int = 80) -> pd.DataFrame:
+    g = np.random.default_rng(1)
+    table = purchases(rows).assign(
+        number=[f"N-{place:04d}" for place in range(rows)],
+        first=pd.Timestamp("2024-02-28") + pd.to_timedelta(g.integers(0, 9, rows), unit="D"),
+    )
+    table.loc[g.random(rows) < 0.3, ["spent", "first"]] = None
+    return table
+
+
+def test_missing_values_dates_and_labels_go_through_every_command(tmp_path, capsys):
+    data, model, new, whole = (tmp_path / name for name in ("data.csv", "model", "new.csv", "whole.csv"))
+    write_table(data, with_gaps())
+    code, out, _ = run(capsys, "inspect", data, "--label", "kind")
+    assert code == 0
+    lines = {line.split("  ")[0]: line for line in out.splitlines()}
+    assert "only names its row: left out of the model" in lines["number"]
+    assert "from 2024-02-28, steps of 1 D" in lines["first"]
+    assert re.search(r"first +date +count .*\d\d\.\d\d%", lines["first"])
+    assert run(capsys, "fit", data, "--label", "kind", "--out", model, *QUICK)[0] == 0
+    words = ["sample", model, "--rows", 40, "--steps", 2, "--seed", 0, "--quiet", "--out", new]
+    assert run(capsys, *words, "--label", "keen")[0] == 0
+    table = read_table(new)
+    pd.testing.assert_series_equal(table.dtypes, read_table(data).dtypes)
+    assert (table["kind"] == "keen").all()
+    assert (table["spent"].isna() == table["first"].isna()).all()
+    assert table["number"][0] == "N-0080"
+    assert answer(capsys, "score", model, data, "--out", tmp_path / "scores.csv", "--steps", 2)["rows"] == 80
+    assert run(capsys, "complete", model, data, "--steps", 2, "--quiet", "--out", whole)[0] == 0
+    filled, there = read_table(whole), read_table(data).notna()
+    assert filled.notna().all().all()
+    pd.testing.assert_frame_equal(filled.where(there), read_table(data))
+    said = mistake(capsys, "fit", data, "--missing", "error", "--out", tmp_path / "m", *QUICK)
+    assert re.search("column 'spent', row [0-9]+: a value is missing", said)
+
+
+def test_anndata_goes_through_every_command(tmp_path, capsys):
+    anndata = pytest.importorskip("anndata")
+    g = np.random.default_rng(0)
+    obs = pd.DataFrame(
+        {"type": pd.Categorical(g.choice(["B", "T"], 60))}, index=[f"cell{place}" for place in range(60)]
+    )
+    var = pd.DataFrame(index=[f"GENE{place}" for place in range(300)])
+    data, model, new = tmp_path / "data.h5ad", tmp_path / "model", tmp_path / "new.h5ad"
+    write_table(data, anndata.AnnData(sp.csr_matrix(g.poisson(0.2, (60, 300)), dtype=np.float32), obs, var))
+    code, out, _ = run(capsys, "inspect", data)
+    assert code == 0
+    assert "obs, for --label: type (2 values)" in out
+    assert run(capsys, "fit", data, "--label", "type", "--out", model, *QUICK)[0] == 0
+    words = ["sample", model, "--rows", 50, "--label", "B", "--steps", 2, "--quiet", "--out", new]
+    assert run(capsys, *words)[0] == 0
+    made = read_table(new)
+    assert (made.obs["type"] == "B").all()
+    assert list(made.var_names) == list(var.index)
+    assert made.X.dtype == np.float32
+    assert (
+        run(capsys, "deepen", model, data, "--fraction", 0.5, "--steps", 2, "--quiet", "--out", tmp_path / "d.h5ad")[0]
+        == 0
+    )
+    assert list(read_table(tmp_path / "d.h5ad").obs_names) == list(obs.index)
+    scores = answer(capsys, "score", model, data, "--out", tmp_path / "s.csv", "--steps", 2)
+    assert (scores["rows"], scores["unit"]) == (60, "count")
+    words = ["evaluate", data, new, "--label", "type", "--out", tmp_path / "r.html", "--quiet"]
+    assert run(capsys, *words)[0] == 0
+
+
 # Evaluating.
 
 

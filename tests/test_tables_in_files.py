@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from countjump.data import Dialect, dialect_for, files, format_of, read_table, read_with_dialect, write_table
+from countjump.data import Dialect, dialect_for, format_of, libraries, read_table, read_with_dialect, write_table
 from countjump.data.text import ROWS
 
 FRAMES = [".csv", ".tsv", ".csv.gz", ".tsv.gz", ".parquet", ".feather"]
@@ -409,7 +409,7 @@ def test_files_that_cannot_be_read_or_written(tmp_path, monkeypatch):
     def absent(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(files, "import_module", absent)
+    monkeypatch.setattr(libraries, "import_module", absent)
     for name, extra in {"a.parquet": "parquet", "a.h5ad": "anndata"}.items():
         with pytest.raises(ImportError, match=rf"pip install 'countjump\[{extra}\]'"):
             write_table(tmp_path / name, np.eye(2))

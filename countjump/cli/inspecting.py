@@ -90,7 +90,7 @@ def find_column(name: str, column: Any) -> Found:
         return Found(name, "empty", missing=1.0, trouble="missing everywhere")
     kind = getattr(column.dtype, "kind", "O")
     if kind == "M":
-        tail, last = (str(each).removesuffix(" 00:00:00") for each in (there.quantile(TAIL).floor("s"), there.max()))
+        tail, last = (str(each).removesuffix(" 00:00:00") for each in (there.quantile(TAIL, "higher"), there.max()))
         found = Found(name, "date", missing=missing, distinct=there.nunique(), tail=tail, largest=last)
         return _finished(found)
     if kind in "iufb" and str(column.dtype) != "category":

@@ -32,6 +32,8 @@ PARAMETERS: dict[str, tuple[str | tuple[str, ...], str]] = {
     "ema": ("SHARE", "decay of the moving average of the weights"),
     "validation_fraction": ("SHARE", "share of the rows held out, at most 10,000; 0 for none"),
     "max_updates": ("N", "the length of training"),
+    "missing": (("model", "error"), "what missing values are: a part of the rows, or an error"),
+    "identifiers": (("fresh", "drop"), "columns that only name their rows: new ones, or none"),
     "checkpoint_dir": ("DIR", "a directory where a killed fit finds its way back"),
     "checkpoint_every": ("N", "updates between checkpoints"),
     "device": ("NAME", "auto, cpu or cuda"),

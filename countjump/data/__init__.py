@@ -15,6 +15,7 @@ from countjump.data.files import (
 from countjump.data.labelled import Labelled
 from countjump.data.libraries import MissingLibraryError
 from countjump.data.matrices import check_suffix, read_matrix, read_names, write_matrix
+from countjump.data.pictures import Pictures
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 from countjump.data.tables import Layout
 
@@ -25,6 +26,7 @@ __all__ = [
     "Labelled",
     "Layout",
     "MissingLibraryError",
+    "Pictures",
     "Rows",
     "Wide",
     "as_matrix",

@@ -129,7 +129,8 @@ class Layout:
         found = {}
         lost = [f"{name} ({share:.1%})" for name, share in zip(self.names, self.shares, strict=True) if 0 < share < 1]
         if lost:
-            found["missing"] = f"{said_columns(lost)}: where values are missing is modelled with them"
+            middle = ", and in the model a value in the middle stands there" if self.gaps else ""
+            found["missing"] = f"{said_columns(lost)}: where values are missing is modelled with them{middle}"
         kept = [name for name, kind in zip(self.names, self.kinds, strict=True) if isinstance(kind, Identifiers)]
         if kept:
             end = (
