@@ -346,7 +346,8 @@ def table(records: list[Record], command: str) -> str:
         seconds = [np.mean([r[name] for r in mine]) for name in ("seconds_fit", "seconds_sample")]
         cells += [f"{each:.0f}" if each else "" for each in seconds]
         lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join([f"`{command}`", "", *NOTES, "", *lines, "", *by_type(records, floor), ""])
+    notes = NOTES + OF_SCVI * any(r["method"] in SCVI for r in records)
+    return "\n".join([f"`{command}`", "", *notes, "", *lines, "", *by_type(records, floor), ""])
 
 
 NOTES = (
@@ -356,8 +357,10 @@ NOTES = (
     "merit: cells that vary too little are matched at a lower cost. The mean library is that of the drawn cells",
     f"({DRAWN:,}, unless the command says otherwise) over that of the cells to fit, for each split; by type the difference of the",
     "two means is counted in standard errors of the latter. Genes apart: every gene from a random cell of its type: right means,",
-    f"nothing joint. scVI has the types as its batches, and {EPOCHS} epochs; its posterior is given the cells to fit, with their",
-    "library sizes.",
+    "nothing joint.",
+)
+OF_SCVI = (
+    f"scVI has the types as its batches, and {EPOCHS} epochs; its posterior is given the cells to fit, with their library sizes.",
 )
 
 
