@@ -75,7 +75,7 @@ ROOMS: dict[str, set[str]] = {
     "baselines": {
         *("schedules", "domains", "networks", "data", "blocks", "processes", "denoiser", "planning", "estimator"),
     },
-    "metrics": set(),
+    "metrics": {"atomic"},
     "report": set(),
     "evaluation": {"_version", "atomic", "metrics", "report"},
     "__init__": {"_version", "domains", "schedules", "transforms", "model", "evaluation"},
@@ -91,7 +91,7 @@ SHARED = {
     "laws": ("base", "scalar", "composition"),
     "blocks": ("base", "columns", "sparse", "counts"),
     "processes": ("base",),
-    "data": ("rows", "dialects", "cells", "matrices", "matrixmarket", "text"),
+    "data": ("rows", "places", "dialects", "cells", "matrices", "matrixmarket", "text"),
     "training": ("batches", "checkpoints", "optimisers"),
     "planning": ("decisions", "atoms", "groups", "parts"),
     "transforms": ("weights",),

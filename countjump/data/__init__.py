@@ -1,7 +1,8 @@
-"""Reading and writing people's data: arrays, CSR and files, batches of rows from them, and known wide data sets."""
+"""Reading and writing people's data: arrays, CSR and files, batches of rows from them, and known sets of
+documents, cells and images."""
 
 from countjump.data.dialects import Dialect
-from countjump.data.documents import Wide, bag_of_words, data_directory, load, require, tfidf
+from countjump.data.documents import Wide, bag_of_words, load, require, tfidf
 from countjump.data.files import (
     MissingLibraryError,
     check_target,
@@ -13,13 +14,16 @@ from countjump.data.files import (
     read_with_dialect,
     write_table,
 )
+from countjump.data.images import Images, load_images, require_images
 from countjump.data.matrices import check_suffix, read_matrix, read_names, write_matrix
+from countjump.data.places import data_directory
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 from countjump.data.tables import Layout
 
 __all__ = [
     "Columns",
     "Dialect",
+    "Images",
     "Layout",
     "MissingLibraryError",
     "Rows",
@@ -35,11 +39,13 @@ __all__ = [
     "is_anndata",
     "is_frame",
     "load",
+    "load_images",
     "read_matrix",
     "read_names",
     "read_table",
     "read_with_dialect",
     "require",
+    "require_images",
     "tfidf",
     "write_matrix",
     "write_table",
