@@ -21,7 +21,7 @@ from countjump._version import __version__
 from countjump.atomic import check_writable
 from countjump.blocks.base import Stage, Training
 from countjump.conditions import Conditions
-from countjump.data import Layout, Rows, as_matrix, fingerprint
+from countjump.data import Layout, Pictures, Rows, as_matrix, fingerprint
 from countjump.data.rows import memory
 from countjump.denoiser import Denoiser, Guided
 from countjump.laws import Streams
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
+
+PICTURES_AT_ONCE = 16
+"""Pictures that are evaluated together on a CPU: the more, the more of a small request is in vain."""
 
 SPARSE_DECAY = 1.0
 """The decay of the weights of wide sparse models: they have more of them than rows have taught."""
@@ -97,7 +100,7 @@ class Fitted:
     process_: Any
     denoiser_: Any
     scaling_: Weights | None
-    layout_: Layout | None
+    layout_: Layout | Pictures | None
     conditions_: Conditions | None
     n_features_in_: int
     feature_names_in_: np.ndarray
@@ -203,7 +206,7 @@ class Estimator(Fitted, ABC):
         matrix = self._read(X)
         conditions, read = (None, None) if y is None else Conditions.fit(y, matrix.shape[0])
         device = self._device()
-        validation().validate_data(self, X, skip_check_array=True)
+        self._check_columns(X, reset=True)
         of_y = () if conditions is None or read is None else (conditions.identity(read),)
         identity, dtype = fingerprint(matrix, self._identity(), *of_y), matrix.dtype
         given = without_float16(matrix)
@@ -226,9 +229,14 @@ class Estimator(Fitted, ABC):
 
     _takes_negatives = False
 
-    def _find_layout(self, X: Any) -> Layout | None:
+    def _find_layout(self, X: Any) -> Layout | Pictures | None:
         """How a table becomes a matrix, if it is not one."""
         return None
+
+    def _check_columns(self, X: Any, reset: bool = False) -> None:
+        """That X has the columns of training, by scikit-learn's rules; with ``reset`` they are those."""
+        rows = self.layout_.flat(X) if isinstance(self.layout_, Pictures) else X
+        validation().validate_data(self, rows, reset=reset, skip_check_array=True)
 
     def _read(self, X: Any) -> domains.Matrix:
         matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X)
@@ -330,6 +338,10 @@ class Estimator(Fitted, ABC):
         self.block_.to(device)
         self.denoiser_ = None if denoiser is None else denoiser.to(device).eval()
         self.block_rows_ = SPARSE_ROWS if self.block_.sparse else rows_at_once(self.block_)
+        if isinstance(self.layout_, Pictures):
+            self.block_rows_ = 1  # a picture costs more than a stream of its own
+            if self.denoiser_ is not None and device.type == "cpu":
+                self.denoiser_.chunk = PICTURES_AT_ONCE
         if conditions is not None and len(conditions.kept) * self.block_.size > FEW_KINDS:
             self.block_rows_ = 1
 
@@ -583,7 +595,7 @@ class Estimator(Fitted, ABC):
             draws = int(np.clip(SCORE_EVALUATIONS / self._possible_rows(), 1, 1024))
         steps, draws = whole("steps", steps, 1, MOST_STEPS), whole("draws", draws, 1, MOST_STEPS)
         matrix = without_denormals(without_float16(self._read(X)))
-        validation().validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_columns(X)
         mass = np.zeros(matrix.shape[0])
         if self.scaling_ is not None:
             matrix, mass = self.scaling_.admit(sp.csr_matrix(matrix))
@@ -721,7 +733,7 @@ class Estimator(Fitted, ABC):
         if condition is not None:
             own = {k.removeprefix("condition/"): array for k, array in arrays.items() if k.startswith("condition/")}
             condition = Conditions.recalled(condition, own)
-        model.layout_ = None if fitted["layout"] is None else Layout.recall(fitted["layout"])
+        model.layout_ = None if fitted["layout"] is None else recalled_layout(fitted["layout"])
         model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling, condition)
         if model.denoiser_ is not None:
             learned = {
@@ -751,6 +763,11 @@ def validation() -> Any:
     from sklearn.utils import validation
 
     return validation
+
+
+def recalled_layout(described: dict[str, Any]) -> Layout | Pictures:
+    """How tables or pictures become a matrix, from a model file."""
+    return (Pictures if described["kind"] == "pictures" else Layout).recall(described)
 
 
 def kind_of_matrix(X: Any) -> str:

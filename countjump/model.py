@@ -15,12 +15,14 @@ from torch import nn
 from tqdm import tqdm
 
 from countjump import domains, persistence, planning, transforms
-from countjump.data import Layout
+from countjump.data import Layout, Pictures
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
 from countjump.estimator import WHOLE_PARAMETERS, whole
+from countjump.networks import UNetSizes
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import BELIEFS, PROCESSES, SPARSE, one_of
+from countjump.planning.images import BELIEFS as IMAGE_BELIEFS
 from countjump.planning.plan import network_name
 from countjump.processes.base import Process
 from countjump.processes.jump import OBJECTIVES
@@ -65,16 +67,16 @@ class JumpModel(Starts):
         they are.
     process : "auto", "poisson" or "binomial"
         How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
-    belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts, sparse reals)
+    belief : "auto", "poisson" (the paper's), "mixture", "composition" (wide counts, sparse reals); "logistic", "categorical" (pictures)
     lam : "auto", a number or one per column
         The paper's λ; for proportions, the number of units.
     components : int or None
         Components of a mixture, of each family; None for 8 with few columns, else 4.
     objective : "auto", "nll", "reweighted" or "elbo"
     decode : "auto", "latent" g(z_0/λ), "mean" g(E[x_0]) or "draw"
-    schedule : "linear-beta", "cosine", "geometric" or a Schedule
-    network : "mlp", or a class or factory of one's own, called as (inputs, outputs, width)
-        See ``docs/extending.md``.
+    schedule : "auto", "linear-beta", "cosine", "geometric" or a Schedule
+    network : "auto", "mlp", "unet", a ``UNetSizes``, or a class or factory of one's own, called as (inputs, outputs, width)
+        "auto" takes the U-Net for pictures, X of three or four dimensions. See ``docs/models/images.md`` and ``docs/extending.md``.
     width, batch_size, learning_rate, max_updates : number or None
         None chooses from the data's size.
         The belief about the totals of wide rows is learned beforehand, at a rate of its own and in at most ``max_updates``.
@@ -106,9 +108,9 @@ class JumpModel(Starts):
     components: int | None = None
     objective: str = "auto"
     decode: str = "auto"
-    schedule: str | Schedule = "linear-beta"
+    schedule: str | Schedule = "auto"
     transform: Any = HiddenParameter("auto")
-    network: str | Callable[[int, int, int], nn.Module] = "mlp"
+    network: str | UNetSizes | Callable[[int, int, int], nn.Module] = "auto"
 
     @property
     def domain_(self) -> Domain | dict[int, Domain]:
@@ -154,7 +156,10 @@ class JumpModel(Starts):
 
     _takes_negatives = True
 
-    def _find_layout(self, X: Any) -> Layout | None:
+    def _find_layout(self, X: Any) -> Layout | Pictures | None:
+        pictures = Pictures.of(X)
+        if pictures is not None:
+            return pictures
         declared: dict[int, tuple[Any, ...]] = {}
         if isinstance(self.domain, Mapping):
             names = planning.Names(X.shape[1], getattr(X, "columns", None)) if hasattr(X, "shape") else None
@@ -176,6 +181,8 @@ class JumpModel(Starts):
         if asked is None:
             return None
         said = (self.domain, self.process, self.belief, self.lam)
+        if isinstance(self.layout_, Pictures):
+            return None
         if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
             return None
         values = X.data if sp.issparse(X) else X
@@ -191,7 +198,10 @@ class JumpModel(Starts):
         names = getattr(self, "feature_names_in_", None)
         layout = self.layout_
         strings = {} if layout is None else {i: len(levels) for i, levels in layout.levels.items()}
-        plan = planning.make_plan(X, params, names, strings)
+        if isinstance(layout, Pictures):
+            plan = planning.plan_images(X, layout.shape, params)
+        else:
+            plan = planning.make_plan(X, params, names, strings)
         plan.reasons.update(self._weights_said)
         if self.progress:
             for name, reason in plan.reasons.items():
@@ -224,7 +234,7 @@ class JumpModel(Starts):
         plain = {k: v if k == "reasons" else persistence.decode(v) for k, v in described.items() if k != "parts"}
         if not plain["network"].startswith("own: "):
             network_name(plain["network"])
-        elif isinstance(self.network, str):
+        elif isinstance(self.network, str | UNetSizes):
             name = plain["network"].removeprefix("own: ")
             raise persistence.OwnNetworkError(
                 f"this model was fitted with a network of one's own, {name}, of which only the name is stored: pass it, "
@@ -247,7 +257,11 @@ class JumpModel(Starts):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")
         for name in ("process", "belief", "objective"):
-            known = {"process": (*PROCESSES, "mixed"), "belief": (*BELIEFS, "mixed"), "objective": OBJECTIVES}[name]
+            known = {
+                "process": (*PROCESSES, "mixed"),
+                "belief": (*BELIEFS, *IMAGE_BELIEFS, "mixed"),
+                "objective": OBJECTIVES,
+            }[name]
             one_of(name, plain[name], known)
         if not all(isinstance(each, str) for pair in plain["reasons"].items() for each in pair):
             raise ValueError("its reasons are no sentences")
@@ -278,7 +292,7 @@ class JumpModel(Starts):
 
     def _params_to_save(self) -> dict[str, Any]:
         params = super()._params_to_save()
-        return params | ({} if isinstance(self.network, str) else {"network": "mlp"})
+        return params | ({} if isinstance(self.network, str | UNetSizes) else {"network": "auto"})
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         why = None if self.process_ is None else self.process_.why_no_likelihood()

@@ -26,7 +26,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from countjump._version import __version__
 from countjump.atomic import check_writable, locked, plain_path, write_atomically
 from countjump.domains import DOMAINS
-from countjump.schedules import Cosine, Geometric, LinearBeta
+from countjump.networks import UNetSizes
+from countjump.schedules import Cosine, Geometric, LinearBeta, Polynomial
 from countjump.transforms import Offset, Step, Weights
 
 FORMAT = "countjump-model"
@@ -43,6 +44,8 @@ OBJECTS: dict[str, Any] = {
         "LinearBeta": LinearBeta,
         "Cosine": Cosine,
         "Geometric": Geometric,
+        "Polynomial": Polynomial,
+        "UNetSizes": UNetSizes,
         "Offset": Offset,
         "Step": Step,
         "Weights": Weights,

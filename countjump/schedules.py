@@ -143,6 +143,27 @@ class Cosine(Schedule):
 
 
 @dataclass(frozen=True)
+class Polynomial(Schedule):
+    """α(t) = (1 − t)^exponent: the larger the exponent, the more of the time is spent where little is there.
+
+    >>> Polynomial(3.0).alpha(torch.tensor([0.0, 0.5, 1.0]))
+    tensor([1.0000, 0.1250, 0.0000], dtype=torch.float64)
+    """
+
+    exponent: float = 3.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.exponent <= 100:
+            raise ValueError(f"Polynomial needs an exponent above 0 and at most 100, got {self.exponent}")
+
+    def interior(self, t: Tensor) -> Tensor:
+        return (1 - t.double()) ** self.exponent
+
+    def time(self, alpha: float) -> float:
+        return 1 - alpha ** (1 / self.exponent)
+
+
+@dataclass(frozen=True)
 class Geometric(Schedule):
     """α(t) = last^t: every step thins by the same factor.
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from countjump import domains
-from countjump.data import as_matrix
+from countjump.data import Pictures, as_matrix
 from countjump.data.rows import memory
 from countjump.estimator import (
     MOST_STEPS,
@@ -88,7 +88,7 @@ class Starts(Estimator):
         expected = np.empty((matrix.shape[0], len(places)), dtype=np.float32)
         for rows, some, times in self._in_blocks("denoising", matrix, fraction):
             expected[rows] = self._expected(self._state(some), times, None if given is None else given[rows])[:, places]
-        return expected
+        return self._restore(expected) if columns is None and isinstance(self.layout_, Pictures) else expected
 
     def complete(
         self, X: Any, known: Any, steps: int = 50, random_state: Any = None, particles: int = PARTICLES, y: Any = None
@@ -136,10 +136,12 @@ class Starts(Estimator):
 
     def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:
         """Rows with zeros where they are not known, and where they are (rows, columns)."""
+        if isinstance(self.layout_, Pictures):
+            X, known = self.layout_.flat(X), self.layout_.flat(known)
         shape = np.shape(X) if self.layout_ is not None or not sp.issparse(X) else X.shape
         if len(shape) != 2 or 0 in shape:
             self._read(X)  # which says what is wrong
-        validation().validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_columns(X)
         mask = np.asarray(known)
         if mask.dtype == bool and mask.ndim == 2:
             if mask.shape != shape:
@@ -218,7 +220,7 @@ class Starts(Estimator):
                     f"{part.coding.step[place]:g}, and only plain counts lose units: fit with transform=None to take it as counts"
                 )
         matrix = self._read(X)
-        validation().validate_data(self, X, reset=False, skip_check_array=True)
+        self._check_columns(X)
         self._check(matrix)
         return matrix, self._fractions(fraction, matrix.shape[0])
 

@@ -18,6 +18,7 @@ from countjump.laws import (
     CountFamily,
     CountLaw,
     DirichletMixture,
+    DiscretisedLogistic,
     Family,
     Gamma,
     Indexed,
@@ -143,6 +144,8 @@ UNITS = TotalTimesComposition(
     Binomial(d([2, 1], [3, 2]), d([0.5, 1], [1, 1])), Multinomial(d([[0, 1], [1, 1]], [[0, 2], [3, 0]]))
 )
 
+LOGISTIC = DiscretisedLogistic(d(3.2, 12.0), d(1.3, 0.2), d(0, 4), d(9, 9))
+
 # Every example has two different rows. Counts: (law, a support that holds all but a negligible mass).
 COUNTS: dict[str, tuple[Family | Law, object]] = {
     "Zero": (zero(2), grid(3)),
@@ -156,6 +159,20 @@ COUNTS: dict[str, tuple[Family | Law, object]] = {
             (Known(d([2, 7], [0, 5])), NegativeBinomial(d([2], [0.7]), d([3], [1]))),
         ),
         grid(120),
+    ),
+    "DiscretisedLogistic": (LOGISTIC, grid(10)),
+    "DiscretisedLogistic, all seen": (replace(LOGISTIC, seen=d(9, 7)), grid(3)),
+    "Thinned": (LOGISTIC.thin(d(0.4, 0.9)), grid(10)),
+    "Mixture of logistics": (
+        Mixture(
+            d([0.5, -0.4], [-torch.inf, 0.7]),
+            (DiscretisedLogistic(d([2, 7], [0, 5]), d([0.4, 2], [1, 0.2]), d([1], [3]), d([9], [9])),),
+        ),
+        grid(10),
+    ),
+    "Product of thinned logistics": (
+        Product(DiscretisedLogistic(d([2, 3], [0, 4]), d([1, 0.5], [1, 2]), d([0, 1], [2, 0]), d([4, 4], [4, 4])).thin(d([0.7], [0.2]))),
+        grid(5, 5),
     ),
     "Multinomial": (Multinomial(d([0.0, 1.0, -1.0], [0.0, -torch.inf, 0.0])), torch.eye(3, dtype=torch.float64)),
     "TotalTimesComposition of units": (
@@ -519,6 +536,9 @@ EXTREMES: dict[str, tuple[type[Family], tuple[float, ...], float]] = {
     "large shape and mean": (NegativeBinomial, (1e6, 1e9), 1e9),
     "tiny shape": (NegativeBinomial, (1e-3, 1e-9), 1.0),
     "tiny shape, large mean": (NegativeBinomial, (1e-3, 1e9), 1e9),
+    "a sharp logistic": (DiscretisedLogistic, (3.0, 1e-3, 0.0, 255.0), 200.0),
+    "a flat logistic": (DiscretisedLogistic, (3.0, 1e4, 5.0, 255.0), 250.0),
+    "a logistic below what is seen": (DiscretisedLogistic, (-50.0, 0.05, 100.0, 255.0), 0.0),
     "a point": (Gamma, (1e6, 2.0), 2.0),
     "a spike at zero": (Gamma, (1e-2, 1e-6), 1e-30),
     "a large real": (Gamma, (1e-2, 1e6), 1e9),

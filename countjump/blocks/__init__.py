@@ -9,6 +9,7 @@ block                   data                                          belief
 :class:`Reals`          non-negative reals                            about x_0: atoms and K Gammas
 :class:`Units`          one-hot, simplex, bounded reals               about x_0: atoms at the vertices and K Dirichlets
 :class:`Categories`     unordered levels, groups of 0/1 columns       a categorical law over the levels
+:class:`Images`         pictures: levels 0 … b                         what is missing: at most b − z_t of each pixel
 :class:`SparseCounts`   wide sparse counts                            total × composition
 :class:`SparseReals`    wide sparse reals                             a set of columns, and the amounts there
 :class:`Constant`       columns that never change                     what they are
@@ -19,6 +20,7 @@ from countjump.blocks.base import Belief, Block, Blocks
 from countjump.blocks.categories import Categories
 from countjump.blocks.constant import Constant
 from countjump.blocks.counts import Counts
+from countjump.blocks.images import Images
 from countjump.blocks.poisson import PoissonBlock
 from countjump.blocks.reals import Reals
 from countjump.blocks.sparse_counts import SparseCounts
@@ -33,6 +35,7 @@ BLOCKS: dict[str, type[Block]] = {
     "categories": Categories,
     "sparse-counts": SparseCounts,
     "sparse-reals": SparseReals,
+    "images": Images,
     "constant": Constant,
 }
 """By the name that a plan gives them; a block is built from plain values and tensors alone."""
@@ -45,6 +48,7 @@ __all__ = [
     "Categories",
     "Constant",
     "Counts",
+    "Images",
     "PoissonBlock",
     "Reals",
     "SparseCounts",

@@ -16,6 +16,7 @@ from countjump.data.files import (
 )
 from countjump.data.images import Images, load_images, require_images
 from countjump.data.matrices import check_suffix, read_matrix, read_names, write_matrix
+from countjump.data.pictures import Pictures
 from countjump.data.places import data_directory
 from countjump.data.rows import Columns, Rows, as_matrix, fingerprint
 from countjump.data.tables import Layout
@@ -26,6 +27,7 @@ __all__ = [
     "Images",
     "Layout",
     "MissingLibraryError",
+    "Pictures",
     "Rows",
     "Wide",
     "as_matrix",

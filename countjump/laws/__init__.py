@@ -2,6 +2,7 @@
 
 from countjump.laws.base import CountFamily, CountLaw, Family, Indexed, JointLaw, Law, Product, Shifted, Streams
 from countjump.laws.composition import DirichletMixture, Multinomial, TotalTimesComposition
+from countjump.laws.logistic import DiscretisedLogistic, Thinned
 from countjump.laws.scalar import MAX_COUNT, Binomial, Gamma, Known, Mixture, NegativeBinomial, Poisson, Zero
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "CountFamily",
     "CountLaw",
     "DirichletMixture",
+    "DiscretisedLogistic",
     "Family",
     "Gamma",
     "Indexed",
@@ -23,6 +25,7 @@ __all__ = [
     "Product",
     "Shifted",
     "Streams",
+    "Thinned",
     "TotalTimesComposition",
     "Zero",
 ]

@@ -112,6 +112,11 @@ class Family(Distribution):
     is_density: ClassVar[bool] = False
     """Whether ``log_prob`` is that of a density, so that single values have no mass."""
 
+    @property
+    def components(self) -> int:
+        """The length of the last axis: of the components in a mixture."""
+        return self.mean.shape[-1]
+
     def pick(self, entries: tuple[Tensor, ...], component: Tensor, shape: torch.Size) -> Self:
         """The flat law of the given entries, each at its own component of the last axis; ``shape`` is that of all of them."""
         return self._map(lambda _, field: field.expand(shape)[(*entries, component)])

@@ -252,7 +252,7 @@ class Mixture(CountFamily):
         value = torch.zeros(pick.shape, dtype=self.logits.dtype, device=self.logits.device)
         first = 0
         for part in self.parts:
-            size = part.mean.shape[-1]
+            size = part.components
             entries = ((pick >= first) & (pick < first + size)).nonzero(as_tuple=True)
             if len(entries[0]):
                 shape = torch.Size([*self.logits.shape[:-1], size])

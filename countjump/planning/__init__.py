@@ -4,7 +4,8 @@ comes back."""
 
 from countjump.planning.decisions import WIDE, one_of
 from countjump.planning.groups import Names
+from countjump.planning.images import plan_images
 from countjump.planning.parts import PLANNERS, Part
 from countjump.planning.plan import Plan, build, make_plan
 
-__all__ = ["PLANNERS", "WIDE", "Names", "Part", "Plan", "build", "make_plan", "one_of"]
+__all__ = ["PLANNERS", "WIDE", "Names", "Part", "Plan", "build", "make_plan", "one_of", "plan_images"]

@@ -14,7 +14,7 @@ from countjump.schedules import Cosine, Geometric, LinearBeta, Schedule
 
 PROCESSES = ("poisson", "binomial")
 BELIEFS = ("poisson", "mixture", "composition")
-SCHEDULES = ("linear-beta", "cosine", "geometric")
+SCHEDULES = ("auto", "linear-beta", "cosine", "geometric")
 
 WIDE = 256  # columns, from which on unbounded counts and sparse reals are modelled as wide sparse rows
 SPARSE = 0.5  # the share of zeros from which on reals are sparse
@@ -175,7 +175,7 @@ def choose_schedule(schedule: str | Schedule, units: float, columns: int, tail: 
         return Cosine(), None
     per_entry = units / columns
     chosen: Schedule
-    if schedule == "linear-beta":
+    if schedule in ("auto", "linear-beta"):
         # Almost empty data is below the paper's final log-SNR before it is thinned at all.
         chosen = LinearBeta.solve(per_entry, log_snr=min(LOG_SNR, math.log(per_entry) - 6))
     elif schedule == "geometric":

@@ -14,7 +14,7 @@ from countjump.blocks import BLOCKS, Block, Blocks
 from countjump.data import Columns, Rows
 from countjump.denoiser import Denoiser
 from countjump.domains import Categorical, Count, Domain, NonNegative, OneHot, Simplex
-from countjump.networks import NETWORKS
+from countjump.networks import MLP, NETWORKS, UNet, UNetSizes
 from countjump.planning import decisions
 from countjump.planning.decisions import one_of
 from countjump.planning.groups import NAMED, Group, Names, find_groups
@@ -46,6 +46,10 @@ class Plan:
     width: int
     parts: list[Part]
     reasons: dict[str, str] = field(default_factory=dict)
+    picture: tuple[int, int] | None = None
+    """Height and width, where rows are pictures."""
+    sizes: UNetSizes | None = None
+    """Of a U-Net."""
 
     @property
     def domain(self) -> Domain | dict[int, Domain]:
@@ -100,6 +104,11 @@ def make_plan(
     scaled = asked["process"] == "poisson" or not isinstance(lam, str) or asked["belief"] not in ("auto", "mixture")
     groups = find_groups(X, asked["domain"], asked.get("transform", "auto"), called, strings or {}, scaled, reasons)
     network = network_name(asked["network"])
+    if network == "unet":
+        raise ValueError(
+            "network='unet' needs pictures, X of shape (N, height, width) or with channels: reshape X, or use 'mlp'"
+        )
+    network = "mlp" if network == "auto" else network
     planned = []
     for group in groups:
         own: dict[str, str] = {}
@@ -265,8 +274,10 @@ def _plan_categories(
 
 def network_name(network: Any) -> str:
     """The name of a network that is known, or of a class or factory of one's own."""
+    if isinstance(network, UNetSizes):
+        return "unet"
     if isinstance(network, str):
-        return one_of("network", network, tuple(NETWORKS))
+        return one_of("network", network, (*NETWORKS, "auto"))
     if not callable(network):
         raise TypeError(
             f"network must be a name, a class or a factory called as (inputs, outputs, width), got {network!r}"
@@ -275,15 +286,29 @@ def network_name(network: Any) -> str:
 
 
 def build(
-    plan: Plan, network: Callable[[int, int, int], nn.Module] | str
+    plan: Plan, network: Callable[[int, int, int], nn.Module] | UNetSizes | str
 ) -> tuple[Block, Jump | None, Denoiser | None]:
     """The block, the process and an untrained denoiser; without these two where no column varies."""
     block = build_block(plan.parts)
     if block.outputs == 0:
         return block, None, None
-    make = NETWORKS[one_of("network", network, tuple(NETWORKS))] if isinstance(network, str) else network
-    denoiser = Denoiser(make(block.inputs, block.outputs, plan.width), block, plan.schedule)
+    if isinstance(network, str | UNetSizes):
+        made = make_network(plan.network, block.inputs, block.outputs, plan.width, plan.picture, plan.sizes)
+    else:
+        made = network(block.inputs, block.outputs, plan.width)
+    denoiser = Denoiser(made, block, plan.schedule)
     return block, Jump(block, plan.schedule, plan.t_max, plan.objective), denoiser
+
+
+def make_network(
+    name: str, inputs: int, outputs: int, width: int, picture: tuple[int, int] | None, sizes: UNetSizes | None
+) -> nn.Module:
+    """One of those that are known by name; a U-Net is that of a picture's height and width."""
+    if name != "unet":
+        return MLP(inputs, outputs, width)
+    if picture is None:
+        raise ValueError("a U-Net of no picture")
+    return UNet(inputs, outputs, width, picture, sizes)
 
 
 def build_block(parts: list[Part]) -> Block:
