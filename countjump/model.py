@@ -257,11 +257,7 @@ class JumpModel(Starts):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")
         for name in ("process", "belief", "objective"):
-            known = {
-                "process": (*PROCESSES, "mixed"),
-                "belief": (*BELIEFS, *IMAGE_BELIEFS, "mixed"),
-                "objective": OBJECTIVES,
-            }[name]
+            known = {"process": (*PROCESSES, "mixed"), "belief": (*BELIEFS, *IMAGE_BELIEFS, "mixed"), "objective": OBJECTIVES}[name]
             one_of(name, plain[name], known)
         if not all(isinstance(each, str) for pair in plain["reasons"].items() for each in pair):
             raise ValueError("its reasons are no sentences")

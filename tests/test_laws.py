@@ -32,6 +32,7 @@ from countjump.laws import (
     Product,
     Shifted,
     Streams,
+    Thinned,
     TotalTimesComposition,
     Zero,
     composition,
