@@ -32,7 +32,6 @@ from countjump.laws import (
     Product,
     Shifted,
     Streams,
-    Thinned,
     TotalTimesComposition,
     Zero,
     composition,

@@ -9,7 +9,7 @@ from typing import Any
 from countjump.atomic import check_writable
 from countjump.cli.asking import Answer, UsageError, command, import_torch
 
-EXPERIMENTS = ("documents", "univariate")
+EXPERIMENTS = ("documents", "images", "univariate")
 """The names of what is there, known without importing it."""
 
 
@@ -30,7 +30,7 @@ def add_commands(commands: Any) -> None:
     add("--runs", "N", "fits of each cell, with different seeds")
     add("--epochs", "N", "the length of training of the paper's methods, instead of the preset's")
     add("--steps", "LIST", "steps to sample JUMP with, such as 10,20, instead of the preset's")
-    add("--data", "DIR", "where the files of the documents are (default: that of COUNTJUMP_DATA)")
+    add("--data", "DIR", "where the files of the documents or images are (default: that of COUNTJUMP_DATA)")
     add("--out", "DIR", "for records, tables and figures; what is there stays", required=True)
 
 

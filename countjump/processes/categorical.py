@@ -160,8 +160,8 @@ TRANSITIONS: dict[str, type[Transition]] = {"uniform": Uniform, "gaussian": Disc
 class StateBlock(nn.Module):
     """ln p̃(x) = ln P(x) + the network's answer, P the frequency of every state of every column (D, K).
 
-    A network that answers zero is right for independent columns. The network sees each state one-hot and as a number from −1 to 1; of
-    ``numbers`` alone, the number only, as that of pictures does.
+    A network that answers zero is right for independent columns. The network sees each state one-hot and as a number from −1 to 1;
+    with ``numbers`` as a number only, as that of pictures does.
     """
 
     sparse_inputs = True

@@ -14,6 +14,7 @@ from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_l
 LOOK: dict[str, dict[str, Any]] = {
     "jump": {"color": GENERATED, "label": "countjump"},
     "jump-paper": {"color": "#3c8d6e", "label": "Poisson belief (the paper's)"},
+    "jump-binomial": {"color": "#c25b8a", "label": "binomial JUMP, Poisson belief"},
     "ddpm": {"color": "#7a5ea8", "label": "DDPM, ancestral"},
     "ddim": {"color": "#7a5ea8", "label": "DDPM, by DDIM", "linestyle": "--"},
     "d3pm": {"color": "#b99a2c", "label": "D3PM"},
@@ -79,6 +80,24 @@ def steps_against_distance(panels: dict[str, dict[str, Any]], what: str) -> Figu
         ax.set_xlabel("steps (network evaluations)", fontsize=9, color=INK)
     axes[0].set_ylabel(what, fontsize=9, color=INK)
     _legend(figure, list(axes))
+    return figure
+
+
+def learning(curves: dict[str, list[float]]) -> Figure:
+    """The loss of every method along its training, as a share of where it began: losses of different methods are no one unit.
+
+    >>> len(learning({"jump": [2.0, 1.0]}).axes)
+    1
+    """
+    figure = Figure(figsize=(6.4, 3.4), layout="constrained")
+    ax = figure.subplots()
+    dress(ax, 8.5)
+    for method, losses in curves.items():
+        share = np.asarray(losses) / losses[0]
+        ax.plot(np.linspace(0, 100, len(share)), share, linewidth=1.4, **LOOK.get(method, {"label": method}))
+    ax.set_xlabel("share of the updates (%)", fontsize=9, color=INK)
+    ax.set_ylabel("loss, beginning = 1", fontsize=9, color=INK)
+    ax.legend(frameon=False, fontsize=8.5)
     return figure
 
 
