@@ -72,6 +72,8 @@ class Denoiser(nn.Module):
         super().__init__()
         self.network, self.block, self.schedule, self.discrete = network, block, schedule, discrete
         self.condition = condition
+        self.precision = torch.float32
+        """Of what the network works out; its weights are float32, and so is what it answers."""
         self.chunk = SPARSE_CHUNK if getattr(block, "sparse", False) else CHUNK
 
     def forward(self, z: Any, t: Tensor, condition: Tensor | None = None, known: Tensor | None = None) -> Any:
@@ -118,7 +120,8 @@ class Denoiser(nn.Module):
 
     def _ask(self, features: Tensor, t: Tensor, condition: Tensor | None) -> Tensor:
         embedded = None if self.condition is None else self.condition(condition, len(features))
-        return self.network(features, t, embedded)
+        with torch.autocast(features.device.type, self.precision, enabled=self.precision != torch.float32):
+            return self.network(features, t, embedded).float()
 
     def _in_chunks(self, features: Tensor, t: Tensor, condition: Tensor | None) -> Tensor:
         rows = len(features)

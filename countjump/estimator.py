@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 TIMES_PER_BATCH = 32
 """Distinct times in a training batch: the time embedding is computed once for each."""
 
+PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+"""Of the network's work. Counts are drawn, thinned and scored in float64 all the same."""
+
 PICTURES_AT_ONCE = 16
 """Pictures that are evaluated together on a CPU: the more, the more of a small request is in vain."""
 
@@ -81,7 +84,7 @@ OPEN_ARRAYS = ("bounds", "constants")
 
 WHOLE_PARAMETERS = {
     **{"max_updates": None, "batch_size": None, "checkpoint_every": None, "states": None},
-    **{"components": 256, "width": 2**14},
+    **{"components": 256, "width": 2**14, "accumulate": 2**14},
 }
 """Parameters that are None or a whole number above zero, and the largest that memory is good for."""
 
@@ -125,6 +128,11 @@ class Estimator(Fitted, ABC):
     device: str = "auto"
     random_state: Any = None
     progress: bool = True
+    augment: str | None = None
+    accumulate: int = 1
+    precision: str = "float32"
+    compile: bool = False
+    callbacks: Any = None
 
     # What scikit-learn asks.
 
@@ -215,6 +223,8 @@ class Estimator(Fitted, ABC):
         scaling = self._find_scaling(matrix)
         if scaling is not None:
             matrix, _ = scaling.counts(matrix)
+        if params["augment"] is not None and not isinstance(self.layout_, Pictures):
+            raise ValueError("augment='flip' turns pictures round, and X is none: leave augment=None")
         plan = self._plan(matrix, params)
         if lost and hasattr(plan, "reasons"):
             plan.reasons["zeros"] = f"reals below {LEAST_REAL:g} are taken for zeros"
@@ -280,6 +290,14 @@ class Estimator(Fitted, ABC):
         """The parameters as plain values, numpy's numbers as Python's; a wrong one is an error."""
         params = {name: plain(value) for name, value in self.get_params().items()}
         one_of("lr_schedule", params["lr_schedule"], ("cosine", "constant"))
+        one_of("precision", params["precision"], tuple(PRECISIONS))
+        if params["augment"] is not None:
+            one_of("augment", params["augment"], ("flip",))
+        if not isinstance(params["compile"], bool):
+            raise TypeError(f"compile must be True or False, got {params['compile']!r}")
+        callbacks = params["callbacks"]
+        if callbacks is not None and not (isinstance(callbacks, list | tuple) and all(map(callable, callbacks))):
+            raise TypeError(f"callbacks must be a list of functions of (update, losses, model), got {callbacks!r}")
         if not isinstance(params["progress"], bool):
             raise TypeError(f"progress must be True or False, got {params['progress']!r}")
         for name in WHOLE_PARAMETERS.keys() & params.keys():
@@ -305,7 +323,7 @@ class Estimator(Fitted, ABC):
 
     def _identity(self) -> str:
         """What decides a fit besides the data."""
-        silent = ("progress", "checkpoint_dir", "checkpoint_every", "device", "random_state")
+        silent = ("progress", "callbacks", "checkpoint_dir", "checkpoint_every", "device", "random_state")
 
         def described(value: Any) -> Any:
             try:
@@ -337,6 +355,10 @@ class Estimator(Fitted, ABC):
                 denoiser.take_condition(conditions.levels, conditions.features, plan.width)
         self.block_.to(device)
         self.denoiser_ = None if denoiser is None else denoiser.to(device).eval()
+        if denoiser is not None:
+            denoiser.precision = PRECISIONS[self.precision]
+            if self.compile:
+                denoiser.network.compile()  # in its place: weights keep their names
         self.block_rows_ = SPARSE_ROWS if self.block_.sparse else rows_at_once(self.block_)
         if isinstance(self.layout_, Pictures):
             self.block_rows_ = 1  # a picture costs more than a stream of its own
@@ -362,7 +384,11 @@ class Estimator(Fitted, ABC):
             return conditions[torch.from_numpy(index).to(device)].masked_fill(dropped, torch.nan)
 
         def believe(index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
-            x = process.subsample(block.read(rows.take(index)).to(device), learning, generator)
+            taken = rows.take(index)
+            if learning and isinstance(self.layout_, Pictures) and params["augment"] is not None:
+                which = torch.rand(len(index), device=device, generator=generator) < 0.5
+                taken = self.layout_.flipped(taken, which.cpu().numpy())
+            x = process.subsample(block.read(taken).to(device), learning, generator)
             condition = given(index, generator, learning)
             some = process.draw_known(len(x), generator) if learning else None
             if some is not None:  # these come again, with a part of their columns known
@@ -393,6 +419,13 @@ class Estimator(Fitted, ABC):
         def believe_only(index: np.ndarray, generator: torch.Generator) -> tuple[Any, ...]:
             return believe(index, generator)[:4]
 
+        def report(record: dict[str, float]) -> None:
+            """A callback may draw samples; what it draws has no part in training, whose random numbers are those of the update."""
+            denoiser.eval()
+            for callback in params["callbacks"]:
+                callback(record["update"], {k: v for k, v in record.items() if k != "update"}, self)
+            denoiser.train()
+
         context = Training(rows, device, process.schedule, getattr(process, "t_max", None), believe_only, given)
         stages = block.stages(context, training, kept, updates)
         apart = {parameter for stage in stages for parameter in stage.parameters}
@@ -409,6 +442,7 @@ class Estimator(Fitted, ABC):
             ema=params["ema"],
             validation=validation if held_out else None,
             strata=rows.totals()[training],
+            accumulate=params["accumulate"],
         )
         before, after = ([stage for stage in stages if stage.after == late] for late in (False, True))
         directory = None if params["checkpoint_dir"] is None else Path(params["checkpoint_dir"])
@@ -418,6 +452,7 @@ class Estimator(Fitted, ABC):
             checkpoint_every=params["checkpoint_every"],
             fingerprint=identity,
             progress=bool(params["progress"]),
+            report=report if params["callbacks"] else None,
         )
         denoiser.train()
         self.history_ = run(denoiser, [*before, network, *after], settings)["network"]
@@ -683,7 +718,7 @@ class Estimator(Fitted, ABC):
     def _params_to_save(self) -> dict[str, Any]:
         """The parameters that a file can hold."""
         params = {name: value for name, value in self.get_params().items() if name != "random_state"}
-        return params | {"device": str(self.device)}
+        return params | {"device": str(self.device), "callbacks": None}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:

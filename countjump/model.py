@@ -67,7 +67,8 @@ class JumpModel(Starts):
         they are.
     process : "auto", "poisson" or "binomial"
         How data becomes counts: z_0 ~ Pois(λ x_0), or the counts themselves.
-    belief : "auto", "poisson" (the paper's), "mixture", "composition" (wide counts, sparse reals); "logistic", "categorical" (pictures)
+    belief : "auto", "poisson" (the paper's), "mixture" or "composition" (wide counts, sparse reals)
+        Of pictures also "logistic" or "categorical".
     lam : "auto", a number or one per column
         The paper's λ; for proportions, the number of units.
     components : int or None
@@ -91,6 +92,16 @@ class JumpModel(Starts):
     random_state : int, RandomState or None
     progress : bool
         Progress bars and a word on what "auto" chose.
+    augment : None or "flip"
+        Of pictures: half of those of an update are seen from right to left.
+    accumulate : int
+        Parts of a batch that are worked out one after another, for want of memory.
+    precision : "float32" or "bfloat16"
+        Of the network's work; counts are drawn and scored in float64 all the same.
+    compile : bool
+        Whether torch compiles the network, which takes a minute and needs a compiler.
+    callbacks : list of functions or None
+        Called with (update, losses, model) at every validation, the model having its averaged weights: it can draw samples.
 
     Examples
     --------
@@ -257,7 +268,11 @@ class JumpModel(Starts):
             if isinstance(value, float) and not math.isfinite(value):
                 raise ValueError(f"{name} is {value}")
         for name in ("process", "belief", "objective"):
-            known = {"process": (*PROCESSES, "mixed"), "belief": (*BELIEFS, *IMAGE_BELIEFS, "mixed"), "objective": OBJECTIVES}[name]
+            known = {
+                "process": (*PROCESSES, "mixed"),
+                "belief": (*BELIEFS, *IMAGE_BELIEFS, "mixed"),
+                "objective": OBJECTIVES,
+            }[name]
             one_of(name, plain[name], known)
         if not all(isinstance(each, str) for pair in plain["reasons"].items() for each in pair):
             raise ValueError("its reasons are no sentences")

@@ -12,7 +12,7 @@ import torch
 from countjump import Bounded, Count, JumpModel, NonNegative
 from countjump.blocks import Block, Blocks
 from countjump.domains import Categorical, Domain
-from countjump.planning import make_plan
+from countjump.planning import make_plan, plan_images
 from countjump.planning.plan import build_block
 from countjump.transforms import Coding
 
@@ -105,6 +105,18 @@ def zero_atom(shares: torch.Tensor) -> tuple[torch.Tensor, ...]:
     return torch.zeros(len(shares), 1).double(), shares[:, None].double(), torch.ones(len(shares), 1, 1).double()
 
 
+def pictures(levels: int) -> np.ndarray:
+    """Flat pictures of 3 × 2 pixels with two channels, bright on one side."""
+    g = np.random.default_rng(11)
+    return g.binomial(levels - 1, np.linspace(0.05, 0.9, 12) ** 2, (ROWS, 12)).astype(np.uint8)
+
+
+def pictured(levels: int, **options: Any) -> Example:
+    rows = pictures(levels)
+    plan = plan_images(rows, (3, 2, 2), JumpModel(width=8, **options).get_params())
+    return Example(build_block(plan.parts), rows, [(plan.domain, np.arange(12), None)])
+
+
 def planned(rows: Any, **options: Any) -> Example:
     plan = make_plan(rows, JumpModel(width=8, **options).get_params())
     torch.manual_seed(0)
@@ -160,6 +172,11 @@ def examples() -> dict[str, Example]:
         "counts with atoms": planned(lumps(), domain="count"),
         "reals with atoms": planned(real_lumps(), domain="non-negative"),
         "coded": planned(years()),
+        "images": pictured(5),
+        "images, by binomials": pictured(200, belief="mixture"),
+        "images, by logistics": pictured(40, belief="logistic"),
+        "images, appendix C": pictured(200, belief="poisson"),
+        "images, the paper": pictured(200, process="poisson", lam=2.0),
         "mixed": planned(mixed()),
     }
     dense = [found[name] for name in ("reals", "one-hot", "constant", "counts, all bounded")]

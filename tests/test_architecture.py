@@ -39,7 +39,7 @@ ROOMS: dict[str, set[str]] = {
         *("laws", "schedules", "domains", "priors", "transforms", "networks", "data", "blocks", "processes"),
         *("denoiser",),
     },
-    "persistence": {"_version", "atomic", "domains", "schedules", "transforms"},
+    "persistence": {"_version", "atomic", "domains", "schedules", "transforms", "networks"},
     "estimator": {
         *(
             "_version",
@@ -64,6 +64,7 @@ ROOMS: dict[str, set[str]] = {
             "domains",
             "transforms",
             "data",
+            "networks",
             "processes",
             "denoiser",
             "planning",
@@ -88,12 +89,13 @@ ROOMS: dict[str, set[str]] = {
 """The rooms from the ground up, and what each may import; "countjump" stands for the public names."""
 
 SHARED = {
-    "laws": ("base", "scalar", "composition"),
+    "laws": ("base", "scalar", "composition", "logistic"),
     "blocks": ("base", "columns", "sparse", "counts"),
     "processes": ("base",),
-    "data": ("rows", "places", "dialects", "cells", "matrices", "matrixmarket", "text"),
+    "networks": ("time", "mlp", "unet"),
+    "data": ("rows", "places", "pictures", "dialects", "cells", "matrices", "matrixmarket", "text"),
     "training": ("batches", "checkpoints", "optimisers"),
-    "planning": ("decisions", "atoms", "groups", "parts"),
+    "planning": ("decisions", "atoms", "groups", "parts", "plan"),
     "transforms": ("weights",),
     "metrics": ("values", "wide", "tables", "reading", "safety"),
     "report": ("figures",),

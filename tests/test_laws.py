@@ -171,7 +171,11 @@ COUNTS: dict[str, tuple[Family | Law, object]] = {
         grid(10),
     ),
     "Product of thinned logistics": (
-        Product(DiscretisedLogistic(d([2, 3], [0, 4]), d([1, 0.5], [1, 2]), d([0, 1], [2, 0]), d([4, 4], [4, 4])).thin(d([0.7], [0.2]))),
+        Product(
+            DiscretisedLogistic(d([2, 3], [0, 4]), d([1, 0.5], [1, 2]), d([0, 1], [2, 0]), d([4, 4], [4, 4])).thin(
+                d([0.7], [0.2])
+            )
+        ),
         grid(5, 5),
     ),
     "Multinomial": (Multinomial(d([0.0, 1.0, -1.0], [0.0, -torch.inf, 0.0])), torch.eye(3, dtype=torch.float64)),

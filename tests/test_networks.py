@@ -1,6 +1,7 @@
+import pytest
 import torch
 
-from countjump.networks import MLP
+from countjump.networks import MLP, UNet, UNetSizes
 
 
 def network(inputs: int = 3) -> MLP:
@@ -71,3 +72,90 @@ def test_three_blocks_of_two_layers_and_a_time_projection():
         kinds = sorted(type(module).__name__ for module in block.children())
         assert kinds == ["LayerNorm", "Linear", "Linear"]
     assert some.time.weight.shape == (3 * 16, 16)
+
+
+# The U-Net.
+
+SIZES = {
+    "paper": UNetSizes(),
+    "two blocks, a patch": UNetSizes(multipliers=(1, 2), blocks=2, attention=0, head=4, patch=2, dropout=0.0),
+    "one resolution": UNetSizes(multipliers=(1,), blocks=1),
+}
+
+
+def unet(shape: tuple[int, int] = (7, 7), sizes: UNetSizes | None = None) -> UNet:
+    torch.manual_seed(0)
+    return UNet(2 * shape[0] * shape[1], 3 * shape[0] * shape[1], 8, shape, sizes)
+
+
+def some_pictures(shape: tuple[int, int], rows: int = 4) -> torch.Tensor:
+    return torch.randn(rows, 2 * shape[0] * shape[1], generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("shape", [(7, 7), (8, 8), (5, 12), (1, 1)])
+def test_a_unet_takes_pictures_of_any_size(name: str, shape: tuple[int, int]):
+    answer = unet(shape, SIZES[name])(some_pictures(shape), torch.rand(4))
+    assert answer.shape == (4, 3 * shape[0] * shape[1])
+    assert answer.isfinite().all()
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_gradients_reach_all_of_a_unet(name: str):
+    network = unet(sizes=SIZES[name])
+    network(some_pictures((7, 7)), torch.rand(4), torch.randn(4, 8)).square().sum().backward()
+    for weight, tensor in network.named_parameters():
+        assert tensor.grad is not None, weight
+        # A bias before a group norm of its own group is taken off again; every matrix must feel its data.
+        assert tensor.ndim == 1 or tensor.grad.abs().max() > 0, weight
+
+
+def test_a_unet_feels_its_time_and_its_condition():
+    network, x = unet().eval(), some_pictures((7, 7))
+    plain = network(x, torch.tensor([0.3]))
+    torch.testing.assert_close(network(x, torch.full((4,), 0.3), torch.zeros(4, 8)), plain)
+    assert not torch.allclose(network(x, torch.tensor([0.7])), plain)
+    assert not torch.allclose(network(x, torch.tensor([0.3]), torch.ones(4, 8)), plain)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_picture_does_not_feel_those_beside_it(name: str):
+    network, x, t = unet(sizes=SIZES[name]).eval(), some_pictures((7, 7)), torch.tensor([0.1, 0.8, 0.1, 0.5])
+    given = torch.randn(4, 8)
+    together = network(x, t, given)
+    alone = torch.cat([network(x[i : i + 1], t[i : i + 1], given[i : i + 1]) for i in range(4)])
+    torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
+
+
+def test_a_far_pixel_is_seen_through_coarser_resolutions():
+    shape = (12, 12)
+    for sizes in SIZES.values():
+        network, x = unet(shape, sizes).eval(), some_pictures(shape, 1)
+        other = x.clone()
+        other[:, 0] += 5.0
+        change = (network(x, torch.tensor([0.3])) - network(other, torch.tensor([0.3]))).reshape(3, *shape).abs()
+        assert change[:, -1, -1].max() > 0
+
+
+def test_the_papers_unet_has_three_resolutions_of_three_blocks_and_attention_below_the_first():
+    network = UNet(32 * 32, 32 * 32, 16, (32, 32))
+    assert (network.sizes.multipliers, network.sizes.dropout) == ((1, 1, 1), 0.2)
+    assert [len(stages) for stages in network.down] == [3, 3, 3]
+    assert [[stage.attention is not None for stage in stages] for stages in network.down] == [
+        [False] * 3,
+        [True] * 3,
+        [True] * 3,
+    ]
+    seen = []
+    for stages in network.down:
+        stages[0].register_forward_hook(lambda module, inputs, output: seen.append(output.shape[-2:]))
+    network(torch.zeros(1, 32 * 32), torch.zeros(1))
+    assert seen == [(32, 32), (16, 16), (8, 8)]
+
+
+def test_sizes_of_a_unet_are_checked():
+    for wrong in ({"multipliers": ()}, {"blocks": 0}, {"dropout": 1.0}, {"patch": 1.5}, {"attention": -1}):
+        with pytest.raises(ValueError, match="UNetSizes needs"):
+            UNetSizes(**wrong)
+    with pytest.raises(ValueError, match="no channels of 7 × 7 pixels"):
+        UNet(50, 49, 8, (7, 7))

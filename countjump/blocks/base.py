@@ -62,6 +62,8 @@ class Stage:
     strata: np.ndarray | None = None
     start: Callable[[], None] | None = None
     """Done once, before the first update."""
+    accumulate: int = 1
+    """Parts of a batch that are worked out one after another, for want of memory."""
     after: bool = False
     """Whether it comes after the network, rather than before."""
 

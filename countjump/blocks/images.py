@@ -54,7 +54,12 @@ class Images(ColumnBlock):
         decoding: str = "latent",
         escape: float = 0.0,
     ) -> None:
-        per_pixel = {"poisson": 1, "mixture": 1 + 2 * components, "logistic": 3 * components, "categorical": len(histogram)}
+        per_pixel = {
+            "poisson": 1,
+            "mixture": 1 + 2 * components,
+            "logistic": 3 * components,
+            "categorical": len(histogram),
+        }
         mean = torch.full_like(usual, center).double()
         bounds = torch.full_like(mean, torch.inf if lam is not None else largest)
         lam = None if lam is None else lam.double().expand(len(mean))
@@ -70,7 +75,9 @@ class Images(ColumnBlock):
         m, v, seen = self.center, self.variance, self.lam * alpha
         noise = m * (1 - alpha) if self.exact else m
         precision = v * seen + noise
-        return (v * z + m * (m * (1 - alpha) if self.exact else m)) / precision.clamp(min=1e-12), v * noise / precision.clamp(min=1e-12)
+        return (v * z + m * (m * (1 - alpha) if self.exact else m)) / precision.clamp(
+            min=1e-12
+        ), v * noise / precision.clamp(min=1e-12)
 
     def features(self, z: Tensor, alpha: Tensor, known: Tensor | None = None) -> Tensor:
         """The linear posterior mean, and z_t, each of unit scale; what is usual at the place; and whether the pixel is known."""
@@ -124,7 +131,9 @@ class Images(ColumnBlock):
     def _logistic(self, raw: Tensor, z: Tensor, alpha: Tensor, mean: Tensor, variance: Tensor) -> Mixture:
         """Places and scales in units of the linear posterior's spread, which is at least a cell."""
         k, unit = self.components, variance.sqrt().clamp(min=1.0)[..., None]
-        loc = torch.minimum(mean, self.largest + 0 * mean)[..., None] + unit * (self.offsets + soft_clip(raw[..., k : 2 * k], 100))
+        loc = torch.minimum(mean, self.largest + 0 * mean)[..., None] + unit * (
+            self.offsets + soft_clip(raw[..., k : 2 * k], 100)
+        )
         scale = 0.5 * unit * soft_clip(raw[..., 2 * k :], 10).exp()
         largest = torch.full_like(loc, self.largest)
         seen = z[..., None].expand_as(loc)

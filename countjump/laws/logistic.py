@@ -43,7 +43,9 @@ class DiscretisedLogistic(CountFamily):
     def sample(self, generator: torch.Generator | None = None) -> Tensor:
         """By the inverse of the survival function, whose logarithm has digits in the tail that is left."""
         low = self._below(self.seen)
-        height = torch.rand(torch.broadcast_shapes(low.shape, self.scale.shape), dtype=low.dtype, device=low.device, generator=generator)
+        height = torch.rand(
+            torch.broadcast_shapes(low.shape, self.scale.shape), dtype=low.dtype, device=low.device, generator=generator
+        )
         log_survival = logsigmoid(-low) + (-height).log1p()
         # The survival function is σ(−y): y = −logit of it.
         y = torch.log(-torch.expm1(log_survival)) - log_survival
@@ -69,7 +71,9 @@ class DiscretisedLogistic(CountFamily):
     @property
     def mean(self) -> Tensor:
         """Σ_{n ≥ 1} P(at least n), level by level."""
-        total = torch.zeros(torch.broadcast_shapes(self.loc.shape, self.seen.shape), dtype=self.loc.dtype, device=self.loc.device)
+        total = torch.zeros(
+            torch.broadcast_shapes(self.loc.shape, self.seen.shape), dtype=self.loc.dtype, device=self.loc.device
+        )
         first = logsigmoid(-self._below(self.seen))
         for level in range(1, int(self.largest.max()) + 1):
             reached = (logsigmoid(-self._below(torch.full_like(self.seen, level))) - first).exp()

@@ -62,7 +62,9 @@ def width_of(shape: tuple[int, int]) -> int:
 
 def norm(channels: int) -> nn.GroupNorm:
     """Group norm with at most 32 groups, of four channels at least where there are as many."""
-    return nn.GroupNorm(math.gcd(channels, 32) if channels >= 128 else math.gcd(channels, max(channels // 4, 1)), channels)
+    return nn.GroupNorm(
+        math.gcd(channels, 32) if channels >= 128 else math.gcd(channels, max(channels // 4, 1)), channels
+    )
 
 
 class Residual(nn.Module):
@@ -154,7 +156,10 @@ class UNet(nn.Module):
                 self.coarser.append(nn.Conv2d(channels, channels, 3, stride=2, padding=1))
                 kept.append(channels)
         self.middle = nn.ModuleList(
-            [Stage(channels, channels, time, sizes, attends=True), Stage(channels, channels, time, sizes, attends=False)]
+            [
+                Stage(channels, channels, time, sizes, attends=True),
+                Stage(channels, channels, time, sizes, attends=False),
+            ]
         )
         self.up, self.finer = nn.ModuleList(), nn.ModuleList()
         for level, multiplier in reversed(list(enumerate(sizes.multipliers))):

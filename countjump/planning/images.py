@@ -46,8 +46,16 @@ def plan_images(X: np.ndarray, shape: tuple[int, ...], asked: Mapping[str, Any])
     lam = _lam(asked["lam"], process, 1.0 if coding is None else float(coding.step[0]), reasons)
     center, variance, histogram, usual = _statistics(X, bound, coding)
     units = max(center * X.shape[1] * lam, 1e-6)
-    name = network_name("unet" if isinstance(asked["network"], str) and asked["network"] == "auto" else asked["network"])
-    sizes = asked["network"] if isinstance(asked["network"], UNetSizes) else UNetSizes.of((height, width)) if name == "unet" else None
+    name = network_name(
+        "unet" if isinstance(asked["network"], str) and asked["network"] == "auto" else asked["network"]
+    )
+    sizes = (
+        asked["network"]
+        if isinstance(asked["network"], UNetSizes)
+        else UNetSizes.of((height, width))
+        if name == "unet"
+        else None
+    )
     schedule, t_max = asked["schedule"], None
     if isinstance(schedule, str) and schedule == "auto":
         schedule = Polynomial(EXPONENT)
@@ -95,7 +103,9 @@ def _levels(X: np.ndarray, asked: Mapping[str, Any], reasons: dict[str, str]) ->
         raise ValueError(f"domain={asked['domain']!r} is none of pictures: use 'auto', Count(max) or Bounded(max)")
     smallest, largest = float(X.min()), float(X.max())
     if smallest < 0:
-        raise ValueError(f"a pixel of X is {smallest:g}: pictures are whole numbers from 0 on, or reals in [0, 1]: shift them")
+        raise ValueError(
+            f"a pixel of X is {smallest:g}: pictures are whole numbers from 0 on, or reals in [0, 1]: shift them"
+        )
     if declared is not None:
         declared.check(X)
         top = declared.max
@@ -104,19 +114,33 @@ def _levels(X: np.ndarray, asked: Mapping[str, Any], reasons: dict[str, str]) ->
     whole = bool((np.floor(X) == X).all()) and not isinstance(declared, Bounded)
     if whole and (X.dtype.kind != "f" or largest > 1):
         bytes_ = X.dtype == np.uint8 and largest > EIGHT_BITS / 2
-        bound = float(declared.max) if declared is not None and declared.max is not None else float(EIGHT_BITS) if bytes_ else max(largest, 1.0)
+        bound = (
+            float(declared.max)
+            if declared is not None and declared.max is not None
+            else float(EIGHT_BITS)
+            if bytes_
+            else max(largest, 1.0)
+        )
         if bound > 2**16 - 1:
             raise ValueError(f"a pixel of X is {bound:g}, and pictures have up to {2**16 - 1} levels: divide them")
         reasons["domain"] = f"Count(max={bound:g}): whole numbers" + (", as bytes hold them" if bytes_ else "")
         return Count(bound), bound, None
     top = float(declared.max) if declared is not None and declared.max is not None else 1.0
     if largest > top:
-        raise ValueError(f"a pixel of X is {largest:g}: pictures are whole numbers, or reals from 0 to {top:g}: divide them by the largest value")
+        raise ValueError(
+            f"a pixel of X is {largest:g}: pictures are whole numbers, or reals from 0 to {top:g}: divide them by the largest value"
+        )
     step, size = top / EIGHT_BITS, X.shape[1]
     off = float(np.abs(X / step - np.rint(X / step)).max())
     near = "" if off < 1e-3 else ", to which they are rounded"
     reasons["domain"] = f"reals from 0 to {top:g} at {EIGHT_BITS + 1} levels{near}"
-    coding = Coding(np.zeros(size), np.full(size, step), np.ones(size, bool), np.full(size, -1), np.full(size, 1 / ((X.shape[0] + 1) * size)))
+    coding = Coding(
+        np.zeros(size),
+        np.full(size, step),
+        np.ones(size, bool),
+        np.full(size, -1),
+        np.full(size, 1 / ((X.shape[0] + 1) * size)),
+    )
     return Count(EIGHT_BITS), float(EIGHT_BITS), coding
 
 
@@ -124,13 +148,17 @@ def _belief(belief: Any, process: str, bound: float, reasons: dict[str, str]) ->
     belief = one_of("belief", belief, (*BELIEFS, "auto"))
     if process == "poisson":
         if belief not in ("poisson", "auto"):
-            raise ValueError(f"belief={belief!r} knows the bound of a picture, which z_0 ~ Pois(λ x_0) does not have: use process='binomial'")
+            raise ValueError(
+                f"belief={belief!r} knows the bound of a picture, which z_0 ~ Pois(λ x_0) does not have: use process='binomial'"
+            )
         return "poisson"
     if belief == "auto":
         belief = "categorical" if bound < FEW_LEVELS else "logistic"
         reasons["belief"] = f"{belief}: the choice for {bound + 1:g} levels"
     if belief == "categorical" and bound > EIGHT_BITS:
-        raise ValueError(f"belief='categorical' has an output for each of {bound + 1:g} levels of every pixel: use 'logistic'")
+        raise ValueError(
+            f"belief='categorical' has an output for each of {bound + 1:g} levels of every pixel: use 'logistic'"
+        )
     return belief
 
 
@@ -138,7 +166,9 @@ def _lam(lam: Any, process: str, step: float, reasons: dict[str, str]) -> float:
     """Counts per level."""
     if process == "binomial":
         if not isinstance(lam, str) and lam != 1:
-            raise ValueError("lam scales data for process='poisson'; binomial JUMP takes levels as they are: leave lam='auto'")
+            raise ValueError(
+                "lam scales data for process='poisson'; binomial JUMP takes levels as they are: leave lam='auto'"
+            )
         return 1.0
     if isinstance(lam, str):
         reasons["lam"] = "1: one count for each level"
@@ -152,5 +182,12 @@ def _statistics(X: np.ndarray, bound: float, coding: Coding | None) -> tuple[flo
     """The mean and variance of all pixels, the shares of the levels, and the mean of every pixel; of at most 10,000 pictures."""
     rows = Rows(X).dense(np.linspace(0, X.shape[0] - 1, min(X.shape[0], 10_000)).astype(int))
     levels = rows if coding is None else coding.code(rows)
-    histogram = np.bincount(np.minimum(levels, bound).astype(np.int64).ravel(), minlength=int(bound) + 1) + 1 / (bound + 1)
-    return max(float(levels.mean()), 1e-3 * bound), max(float(levels.var()), 1e-4 * bound**2), histogram / histogram.sum(), levels.mean(0)
+    histogram = np.bincount(np.minimum(levels, bound).astype(np.int64).ravel(), minlength=int(bound) + 1) + 1 / (
+        bound + 1
+    )
+    return (
+        max(float(levels.mean()), 1e-3 * bound),
+        max(float(levels.var()), 1e-4 * bound**2),
+        histogram / histogram.sum(),
+        levels.mean(0),
+    )

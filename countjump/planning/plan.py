@@ -105,7 +105,9 @@ def make_plan(
     groups = find_groups(X, asked["domain"], asked.get("transform", "auto"), called, strings or {}, scaled, reasons)
     network = network_name(asked["network"])
     if network == "unet":
-        raise ValueError("network='unet' needs pictures, X of shape (N, height, width) or with channels: reshape X, or use 'mlp'")
+        raise ValueError(
+            "network='unet' needs pictures, X of shape (N, height, width) or with channels: reshape X, or use 'mlp'"
+        )
     network = "mlp" if network == "auto" else network
     planned = []
     for group in groups:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,8 @@ class Settings:
     fingerprint: str = ""
     """What decides a fit besides its stages."""
     progress: bool = True
+    report: Callable[[dict[str, float]], None] | None = None
+    """Told of every record of a history, while the averaged weights are in place."""
 
 
 @dataclass
@@ -176,14 +178,16 @@ class _Stage:
         seed = int(np.random.SeedSequence([self.settings.seed, state.update]).generate_state(1)[0])
         generator.manual_seed(seed)
         torch.manual_seed(seed)  # of dropout, which knows no generator
-        value = stage.loss(rows, generator)
         for weight in self.weights:
             weight.grad = None
-        value.backward(inputs=self.weights)
+        number, parts = 0.0, max(min(getattr(stage, "accumulate", 1), len(rows)), 1)
+        for part in np.array_split(rows, parts):
+            value = stage.loss(part, generator) * (len(part) / len(rows))
+            value.backward(inputs=self.weights)
+            number += float(value.detach())
         given = [weight.grad for weight in self.weights if weight.grad is not None]
         gradients = [gradient._values() if gradient.is_sparse else gradient for gradient in given]
         norm = nn.utils.get_total_norm(gradients)
-        number = float(value.detach())
         if not (math.isfinite(number) and math.isfinite(float(norm))):
             raise DivergenceError(
                 f"the loss of update {state.update} ({stage.name}) is {number}, and its gradient's norm {float(norm)}: lower "
@@ -203,11 +207,17 @@ class _Stage:
     def _validate(self) -> None:
         state = self.state
         record = {"update": state.update, "loss": state.running}
-        if self.stage.validation is not None:
+        report = self.settings.report if self.stage.name == "network" else None
+        if self.stage.validation is not None or report is not None:
             current = [weight.detach().clone() for weight in self.weights]
             _assign(self.weights, self.average)
-            record["validation_loss"] = value = self.stage.validation()
+            if self.stage.validation is not None:
+                record["validation_loss"] = self.stage.validation()
+            if report is not None:
+                report(record)
             _assign(self.weights, current)
+        if self.stage.validation is not None:
+            value = record["validation_loss"]
             if value < state.best + TOLERANCE * max(abs(state.best), 1.0):
                 state.since_best = 0 if value < state.best else state.since_best
                 state.best = min(value, state.best)
