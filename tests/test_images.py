@@ -11,7 +11,7 @@ from countjump import JumpModel
 from countjump.cli import main
 from countjump.data import load_images
 from countjump.experiments import runner
-from countjump.experiments.images import NUMBERS, Images, make, packed, table, unpacked
+from countjump.experiments.images import NUMBERS, NaturalImages, make, packed, table, unpacked
 from countjump.experiments.runner import Cell
 from countjump.metrics.classifier import Classifier
 
@@ -26,7 +26,7 @@ def strict(path: Path) -> list[dict]:
 
 
 def go(out: Path, methods: list[str], **settings: object) -> list[dict]:
-    runner.run(Images("smoke", settings), out, ["digits"], methods, None, progress=False)
+    runner.run(NaturalImages("smoke", settings), out, ["digits"], methods, None, progress=False)
     return strict(out / "results.json")
 
 
@@ -69,7 +69,7 @@ def test_all_methods_have_one_network_and_length(smoke):
 def test_tables_and_figures_come_from_the_records_alone(smoke, monkeypatch, tmp_path):
     names = ("table.md", "steps.png", "samples-digits.png", "learning-digits.png")
     (tmp_path / "results.json").write_bytes((smoke / "results.json").read_bytes())
-    monkeypatch.setattr(Images, "run", lambda *_: pytest.fail("nothing is missing"))
+    monkeypatch.setattr(NaturalImages, "run", lambda *_: pytest.fail("nothing is missing"))
     go(tmp_path, [])
     for name in names:
         assert (tmp_path / name).read_bytes() == (smoke / name).read_bytes()
@@ -88,7 +88,7 @@ def test_the_table_says_what_the_records_say(smoke):
 
 def test_the_papers_numbers_stand_below_ours(smoke):
     r = strict(smoke / "results.json")[0] | {"dataset": "cifar10"}
-    text = table([r], Images("smoke").recipe["sets"])
+    text = table([r], NaturalImages("smoke").recipe["sets"])
     assert "the paper's JUMP: FID 4.80, Inception score 9.04" in text
 
 
@@ -126,7 +126,7 @@ def test_fits_of_other_lengths_do_not_stand_side_by_side(tmp_path):
 
 def test_the_paper_preset_is_its_appendix():
     """3,600 epochs of batches of 128, and the U-Net of 128 channels at 2e-4 with an average of 0.9999."""
-    experiment = Images("paper", {"made": 256})
+    experiment = NaturalImages("paper", {"made": 256})
     model = experiment.model(Cell("cifar10", "jump-paper", 0, (1000,)), make("cifar10", 256).x, 0)
     assert model.max_updates == 3600 * 2
     assert (model.batch_size, model.width, model.learning_rate, model.ema) == (128, 128, 2e-4, 0.9999)
@@ -144,7 +144,7 @@ def np_time(k: int):
 
 
 def test_lambda_is_the_smallest_that_hardly_changes_the_images(tmp_path):
-    experiment = Images("smoke")
+    experiment = NaturalImages("smoke")
     experiment.out = tmp_path
     (record,) = go(tmp_path, ["jump-paper"], steps=[2])
     assert record["lam"] == experiment._lam("digits")

@@ -14,7 +14,7 @@ from countjump.data.files import (
     read_with_dialect,
     write_table,
 )
-from countjump.data.images import Images, load_images, require_images
+from countjump.data.images import ImageSet, load_images, require_images
 from countjump.data.matrices import check_suffix, read_matrix, read_names, write_matrix
 from countjump.data.pictures import Pictures
 from countjump.data.places import data_directory
@@ -24,7 +24,7 @@ from countjump.data.tables import Layout
 __all__ = [
     "Columns",
     "Dialect",
-    "Images",
+    "ImageSet",
     "Layout",
     "MissingLibraryError",
     "Pictures",

@@ -35,7 +35,7 @@ CLASSES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Images:
+class ImageSet:
     """Images to train on and images that are held out, with their labels."""
 
     x: np.ndarray = field(repr=False)
@@ -51,7 +51,7 @@ class Images:
     """What was read: files with different images make different sets."""
 
 
-def load_images(name: str, directory: str | Path | None = None) -> Images:
+def load_images(name: str, directory: str | Path | None = None) -> ImageSet:
     """The set of that name: "digits" come with scikit-learn, "mnist" and "cifar10" from a directory, or that of ``COUNTJUMP_DATA``.
 
     MNIST is read from its four idx files (also ``.gz``), CIFAR-10 from its python batches, each in the directory itself or in the
@@ -76,7 +76,7 @@ def load_images(name: str, directory: str | Path | None = None) -> Images:
             where = f"{files[0].parent}: {', '.join(file.name for file in files)}"
             raise ValueError(f"the {part} images of {name} have no label from 0 to 9 each, or no bytes ({where})")
     y, test_y = (images[part].astype(np.int64) for part in ("y_train", "y_test"))
-    return Images(images["x_train"], y, images["x_test"], test_y, 255, CLASSES[name], files[0].name)
+    return ImageSet(images["x_train"], y, images["x_test"], test_y, 255, CLASSES[name], files[0].name)
 
 
 def require_images(names: Iterable[str], directory: str | Path | None = None) -> None:
@@ -113,14 +113,14 @@ def _packed(path: Path) -> Path:
     return packed if packed.is_file() and not path.is_file() else path
 
 
-def _digits() -> Images:
+def _digits() -> ImageSet:
     from sklearn.datasets import load_digits  # here, as few who import countjump need it
 
     bunch = load_digits()
     order = np.random.default_rng(0).permutation(len(bunch.images))
     x, y = bunch.images[order].astype(np.uint8), bunch.target[order].astype(np.int64)
     split = len(x) - HELD_OUT
-    return Images(x[:split], y[:split], x[split:], y[split:], 16, CLASSES["digits"], "scikit-learn")
+    return ImageSet(x[:split], y[:split], x[split:], y[split:], 16, CLASSES["digits"], "scikit-learn")
 
 
 def _read_archive(files: list[Path]) -> dict[str, np.ndarray]:

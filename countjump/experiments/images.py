@@ -14,8 +14,7 @@ from matplotlib.figure import Figure
 
 from countjump import JumpModel, LinearBeta
 from countjump.baselines import D3PM, DDPM
-from countjump.data import Images as Set
-from countjump.data import data_directory, load_images, require_images
+from countjump.data import ImageSet, data_directory, load_images, require_images
 from countjump.experiments.runner import Cell, Experiment, Record, markdown, mean_of
 from countjump.metrics.classifier import Classifier
 from countjump.metrics.features import Extractor, Inception, cached
@@ -37,7 +36,7 @@ PAPER_STEPS = 1000
 NUMBERS = ("frechet", "kernel", "precision", "recall", "density", "coverage", "auc_pixels", "auc_features", "ink")
 
 
-class Images(Experiment):
+class NaturalImages(Experiment):
     """Section 4.3. All methods of a set have the same network, batches, updates, learning rate and average of the weights.
 
     Generated images are compared with held-out ones, as many of each.
@@ -71,7 +70,7 @@ class Images(Experiment):
     def _epochs(self, dataset: str) -> int | None:
         return self.settings.get("paper_epochs") or self._training(dataset).get("epochs")
 
-    def _set(self, dataset: str) -> Set:
+    def _set(self, dataset: str) -> ImageSet:
         return _set(dataset, self.settings.get("made"), data_directory(self.settings.get("data")))
 
     def rows(self, cell: Cell, seed: int) -> np.ndarray:
@@ -242,7 +241,7 @@ _FLOORS: dict[tuple[Any, ...], dict[str, float]] = {}
 
 
 @cache
-def _set(dataset: str, made: int | None, place: Path | None) -> Set:
+def _set(dataset: str, made: int | None, place: Path | None) -> ImageSet:
     return make(dataset, made) if made else load_images(dataset, place)
 
 
@@ -251,7 +250,7 @@ def _inception(weights: str | None) -> Inception:
     return Inception(weights)
 
 
-def make(dataset: str, rows: int) -> Set:
+def make(dataset: str, rows: int) -> ImageSet:
     """Spots of ten sizes in place of a data set, to try the program without data.
 
     >>> make("mnist", 20).x.shape
@@ -265,7 +264,7 @@ def make(dataset: str, rows: int) -> Set:
     distance = ((place - rng.uniform(-0.3, 0.3, (2 * rows, 2, 1, 1))) ** 2).sum(1)
     light = np.exp(-distance * (20 / (1 + labels)[:, None, None]))
     x = np.rint(top * (light[..., None] * np.linspace(1, 0.5, 3) if len(shape) == 3 else light)).astype(np.uint8)
-    return Set(x[:rows], labels[:rows], x[rows:], labels[rows:], top, list("0123456789"), "made")
+    return ImageSet(x[:rows], labels[:rows], x[rows:], labels[rows:], top, list("0123456789"), "made")
 
 
 def packed(images: np.ndarray) -> dict[str, Any]:
