@@ -101,7 +101,10 @@ def animation(data: str | None) -> bytes:
     document = JumpModel(max_updates=2500, random_state=0).fit(posts)
     real = posts[_typical(posts)].toarray().ravel().astype(np.int64)
     down = list(zip(*(_thinned(row, seed) for row, seed in ((digits[9], 0), (real, 1))), _shares(), strict=True))
-    up = list(zip(_thickened(image, 5), _thickened(document, 3), _times(image), strict=True))
+    long = next(
+        seed for seed in itertools.count() if real.sum() - 10 <= _thickened(document, seed)[-1].sum() <= real.sum()
+    )
+    up = list(zip(_thickened(image, 5), _thickened(document, long), _times(image), strict=True))
     frames = [_frame(*each, words, (digits[9], real), "data is thinned", REAL) for each in down]
     last = up[-1][:2]
     frames += [_frame(*each, words, last, "a network thickens counts", GENERATED) for each in up]
@@ -173,17 +176,21 @@ def _frame(image, counts, alpha, words, whole, title, colour) -> Image.Image:
 
 def _write(ax, counts, words, whole, colour) -> None:
     """The words of the whole document, each at its place, as soon as one of its units is there."""
-    columns = np.random.default_rng(0).permutation(np.flatnonzero(whole))[:63]
+    columns = np.random.default_rng(0).permutation(np.flatnonzero(whole))[:40]
     for place, column in enumerate(columns):
-        line, across = divmod(place, 5)
+        line, across = divmod(place, 4)
         if counts[column]:
             times = f" ×{int(counts[column])}" if counts[column] > 1 else ""
-            x, y = 0.02 + 0.197 * across, 0.96 - 0.073 * line
-            ax.text(x, y, words[column][:11] + times, fontsize=8.5, color=colour, va="top")
+            x, y = 0.02 + 0.246 * across, 0.96 - 0.095 * line
+            ax.text(x, y, words[column][:11] + times, fontsize=9.5, color=colour, va="top")
 
 
 def _gif(frames: list[Image.Image], length: list[int]) -> bytes:
-    palette = frames[len(frames) // 2].quantize(32)
+    some = frames[:: len(frames) // 8]
+    sheet = Image.new("RGB", (frames[0].width, frames[0].height * len(some)))
+    for place, frame in enumerate(some):
+        sheet.paste(frame, (0, place * frame.height))
+    palette = sheet.quantize(64)
     drawn = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
     buffer = io.BytesIO()
     drawn[0].save(buffer, "GIF", save_all=True, append_images=drawn[1:], duration=length, loop=0, optimize=True)
