@@ -10,9 +10,13 @@ lost. Features of the Inception network are kept in the cache: a run that is sto
 import argparse
 import json
 import math
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from countjump.atomic import write_atomically
 from countjump.data import load_images
@@ -73,14 +77,19 @@ def table(records: list[dict]) -> str:
     return "\n".join([*lines, ""])
 
 
-def main() -> None:
+def chosen(records: list[dict]) -> int | None:
+    """The smallest λ that hardly changes the images."""
+    return min((r["lam"] for r in records if r["encoding"] == "poisson" and r["fid"] < 1), default=None)
+
+
+def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data")
     parser.add_argument("--cache", required=True)
     parser.add_argument("--images", type=int, default=1000)
     parser.add_argument("--out", default="docs/results/images")
     parser.add_argument("--weights", help="a TorchScript file in place of the package's")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     x = load_images("cifar10", options.data).x
     order = np.random.default_rng(0).permutation(len(x))
     first, second = x[order[: options.images]], x[order[options.images : 2 * options.images]]
