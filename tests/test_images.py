@@ -165,6 +165,17 @@ def test_settings_that_make_no_sense(options, said, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
+def test_weights_of_the_inception_network_are_for_images(tmp_path, capsys):
+    x, y = make("cifar10", 10).x, np.arange(10)
+    np.savez(tmp_path / "cifar10_5k1k_uint8.npz", x_train=x, y_train=y, x_test=x, y_test=y)
+    words = ["--weights", str(tmp_path / "none.pt"), "--out", str(tmp_path / "out")]
+    assert main(["reproduce", "univariate", *words]) == 2
+    assert "--weights is for experiments with images" in capsys.readouterr().err
+    assert main(["reproduce", "images", "--only", "cifar10", "--data", str(tmp_path), *words]) == 1
+    assert "there is no file" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
 def test_missing_data_is_noticed_before_the_first_fit(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("COUNTJUMP_DATA", raising=False)
     assert main(["reproduce", "images", "--only", "digits,mnist", "--out", str(tmp_path / "out")]) == 1

@@ -44,7 +44,7 @@ class NaturalImages(Experiment):
 
     name = "images"
     methods = METHODS
-    reads_data = True
+    reads_data = sees_images = True
 
     # What there is.
 

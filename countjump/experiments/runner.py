@@ -62,6 +62,9 @@ class Experiment(ABC):
     reads_data = False
     """Whether its data sets are files that a person has."""
 
+    sees_images = False
+    """Whether it has use for the Inception network."""
+
     out: Path
     """Where it is run: for files of its own, beside the records."""
 
