@@ -29,6 +29,7 @@ from countjump.likelihood import lower_bound
 from countjump.planning import WIDE, one_of
 from countjump.processes.base import Denoise, Process
 from countjump.progress import Progress
+from countjump.samplers import Plain, Sampler, find_sampler
 from countjump.sampling import sample_rows, seeded
 from countjump.training import Settings, run
 from countjump.transforms import Weights
@@ -468,6 +469,7 @@ class Estimator(Fitted, ABC):
         y: Any = None,
         guidance: float = 1.0,
         return_y: bool = False,
+        sampler: Any = "plain",
     ) -> Any:
         """Draw rows: the kind and dtype that went in. Row i depends on (random_state, i, steps, its y, guidance) alone.
 
@@ -478,11 +480,14 @@ class Estimator(Fitted, ABC):
         are drawn as they were in training. ``guidance`` = w mixes the network's outputs with y and without it, o_u + w (o_c − o_u):
         1 is plain conditioning, and more makes rows more typical of their y than the data's are. With ``return_y`` the y of
         the rows is returned too, (X, y).
+
+        ``sampler`` is how a step is made: "plain", or "low-noise", "churn" or "second-order" (two evaluations a step), for counts
+        in few steps. ``countjump.samplers`` has them as objects, with their numbers, and says what they are exact for.
         """
         validation().check_is_fitted(self, "plan_")
         steps = default_steps(self.block_.varying) if steps is None else steps
         n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
-        denoise = self._denoise(guidance)
+        denoise, stepping = self._denoise(guidance), self._sampler(sampler)
         seed = as_seed(random_state)
         if n_samples * 8 * (1 if self.sparse_ else self.block_.columns) > memory():
             raise ValueError(f"n_samples={n_samples} rows are more than there is memory for: draw fewer at a time")
@@ -502,7 +507,7 @@ class Estimator(Fitted, ABC):
         shown = self.progress and len(groups) > 1
         with threads_for(self.block_.varying), Progress("sampling", len(groups), "blocks", shown) as progress:
             for number, group in enumerate(groups):
-                rows = self._draw(seed, group[:, 0], steps, denoise, None if given is None else group[:, 1:])
+                rows = self._draw(seed, group[:, 0], steps, denoise, None if given is None else group[:, 1:], stepping)
                 mine = wanted[slice(*np.searchsorted(wanted, [number * size, (number + 1) * size]))] - number * size
                 pieces.append(self._finish(rows if len(mine) == rows.shape[0] else rows[mine]))
                 progress.advance()
@@ -518,7 +523,13 @@ class Estimator(Fitted, ABC):
         return rows if self.layout_ is None else self.layout_.restore(rows)
 
     def _draw(
-        self, seed: int, group: np.ndarray, steps: int, denoise: Denoise, given: np.ndarray | None
+        self,
+        seed: int,
+        group: np.ndarray,
+        steps: int,
+        denoise: Denoise,
+        given: np.ndarray | None,
+        sampler: Sampler | None = None,
     ) -> np.ndarray | sp.csr_matrix:
         """The rows of some streams in float64, each under its row of y; CSR where they are sampled as sparse rows."""
         if self.denoiser_ is None:
@@ -526,7 +537,16 @@ class Estimator(Fitted, ABC):
         streams = Streams([seeded(self.device_, seed, int(stream)) for stream in group], self.block_rows_)
         condition = self._encode(None if given is None else given.repeat(self.block_rows_, axis=0))
         times = self.process_.grid(steps)
-        return self.block_.write(sample_rows(self.process_, denoise, times, streams, self.device_, condition))
+        return self.block_.write(sample_rows(self.process_, denoise, times, streams, self.device_, condition, sampler))
+
+    def _sampler(self, sampler: Any) -> Sampler | None:
+        """How a step is made; None for the plain way."""
+        found = find_sampler(sampler)
+        if isinstance(found, Plain):
+            return None
+        if self.denoiser_ is not None and not hasattr(self.block_, "upper_bounds"):
+            raise ValueError(f"sampler={sampler!r} is one of JumpModel: use sampler='plain'")
+        return found
 
     # Conditions.
 

@@ -16,6 +16,7 @@ from countjump.denoiser import condition_key, time_key
 from countjump.laws import Indexed, Streams
 from countjump.laws.base import draw_category
 from countjump.processes.base import Denoise, Process
+from countjump.samplers import Sampler
 from countjump.states import distinct, mixed
 
 ALIKE = 0.9  # the share of distinct states from which on all are evaluated
@@ -40,11 +41,13 @@ def chain(
     times: Tensor,
     streams: Streams,
     condition: Tensor | None = None,
+    sampler: Sampler | None = None,
 ) -> Iterator[ChainStep]:
     """The steps of a chain from the state z at the first of the ``times`` down to the last: (steps + 1,), or (steps + 1, B) where
     every row has times of its own.
 
-    A step holds what was predicted there; the last one holds the step before it.
+    A step holds what was predicted there; the last one holds the step before it. A ``sampler`` other than the plain one needs times
+    that all rows have in common.
     """
     times = (times if times.dim() > 1 else times[:, None]).to(z.device)
     step = None
@@ -59,6 +62,9 @@ def chain(
         prediction = denoise(states, here, some)
         step = ChainStep(z, prediction, t, group)
         yield step
+        if sampler is not None:
+            z = sampler(process, denoise, step, s, condition, streams)
+            continue
         law = process.reverse(states, prediction, there[:, None], here[:, None])
         z = (law if group is None else Indexed(law, group)).draw(streams)
     yield ChainStep(z, step, times[-1])
@@ -72,10 +78,11 @@ def sample_rows(
     streams: Streams,
     device: torch.device | str = "cpu",
     condition: Tensor | None = None,
+    sampler: Sampler | None = None,
 ) -> Any:
     """Data rows from the prior, as many as the streams have, before they are written as a matrix."""
     z = process.prior(len(streams) * streams.rows, streams, device)
-    for step in chain(process, denoise, z, times, streams, condition):
+    for step in chain(process, denoise, z, times, streams, condition, sampler):
         last = step
     return process.finish(last.z, last.prediction, partial(denoise, condition=condition), streams)
 

@@ -31,7 +31,8 @@ ROOMS: dict[str, set[str]] = {
     "blocks": {"states", "sparse", "laws", "divergences", "domains", "priors", "transforms"},
     "processes": {"states", "laws", "schedules", "blocks"},
     "denoiser": {"states", "schedules"},
-    "sampling": {"states", "laws", "blocks", "processes", "denoiser"},
+    "samplers": {"laws", "blocks", "processes"},
+    "sampling": {"states", "laws", "blocks", "processes", "denoiser", "samplers"},
     "likelihood": {"states", "processes", "denoiser"},
     "oracles": {"laws", "schedules", "blocks"},
     "training": {"_version", "atomic", "progress"},
@@ -53,6 +54,7 @@ ROOMS: dict[str, set[str]] = {
             "blocks",
             "processes",
             "denoiser",
+            "samplers",
             "sampling",
         ),
         *("likelihood", "training", "planning", "persistence"),
@@ -105,7 +107,7 @@ SHARED = {
 }
 """The members of a folder that the others may import, each also by those that come after it."""
 
-ONLY_BASE = {"processes", "sampling", "oracles", "estimator"}
+ONLY_BASE = {"processes", "samplers", "sampling", "oracles", "estimator"}
 """What may know of blocks in general, and of none in particular."""
 
 PRIVATE = {"states", "sparse", "laws", "blocks"}

@@ -1,204 +1,329 @@
-"""``countjump reproduce images``: records, resuming, tables and figures, the small classifier, and what is refused."""
+"""Pictures through the whole model: shapes and dtypes, bounds, labels, inpainting, options of training."""
 
-import json
 import math
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from block_examples import pictured
 
-from countjump import JumpModel
-from countjump.cli import main
-from countjump.data import load_images
-from countjump.experiments import runner
-from countjump.experiments.images import NUMBERS, NaturalImages, make, packed, table, unpacked
-from countjump.experiments.runner import Cell
-from countjump.metrics.classifier import Classifier
+from countjump import Bounded, Count, JumpModel, NonNegative
+from countjump.data import Pictures
+from countjump.laws import Binomial
+from countjump.networks import UNetSizes
+from countjump.samplers import Churn
+from countjump.training import CheckpointError
 
-DISTANCES = {*NUMBERS, *(f"{name}_floor" for name in NUMBERS), *(f"{name}_floor_sd" for name in NUMBERS)}
-
-
-def strict(path: Path) -> list[dict]:
-    def refuse(name: str) -> float:
-        raise AssertionError(f"{name} is no JSON")
-
-    return json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
+TINY = UNetSizes(multipliers=(1, 2), blocks=1, dropout=0.1)
+SHAPES = [(5, 6), (5, 6, 1), (4, 5, 3)]
 
 
-def go(out: Path, methods: list[str], **settings: object) -> list[dict]:
-    runner.run(NaturalImages("smoke", settings), out, ["digits"], methods, None, progress=False)
-    return strict(out / "results.json")
+def pictures(shape: tuple[int, ...] = (5, 6), rows: int = 40, largest: int = 9) -> np.ndarray:
+    """A bright left half or a bright right one."""
+    g = np.random.default_rng(0)
+    left = g.random((rows, *[1] * len(shape))) < 0.5
+    side = (np.arange(shape[1]) < shape[1] / 2).reshape(1, 1, -1, *[1] * (len(shape) - 2))
+    rate = np.where(left == side, 0.8, 0.05) * np.ones((rows, *shape))
+    found = g.binomial(largest, rate)
+    found[0].flat[0] = largest
+    return found.astype(np.uint8)
 
 
-@pytest.fixture(scope="module")
-def smoke(tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("reproduce") / "out"
-    assert main(["reproduce", "images", "--preset", "smoke", "--only", "digits", "--quiet", "--out", str(out)]) == 0
-    return out
+def fitted(X: np.ndarray, y: object = None, **options: object) -> JumpModel:
+    given = {"network": TINY, "width": 4, "max_updates": 3, "batch_size": 16, "random_state": 0, "progress": False}
+    return JumpModel(**(given | options)).fit(X, y)
 
 
-def test_records_hold_what_was_promised(smoke):
-    records = strict(smoke / "results.json")
-    cells = [(r["method"], r["steps"], r["sampler"]) for r in records]
-    assert cells == [
-        (method, steps, "ancestral" if method == "ddpm" else "plain")
-        for method in ("jump", "jump-paper", "ddpm", "d3pm")
-        for steps in (2, 3)
-    ]
-    for r in records:
-        assert r.keys() >= DISTANCES
-        assert (r["compare"], r["rows"], r["updates"], r["batch"], r["width"]) == (30, 80, 2, 8, 8)
-        assert [other["sampler"] for other in r["others"]] == (["ddim"] if r["method"] == "ddpm" else [])
-        assert all(other.keys() >= DISTANCES and "others" not in other for other in r["others"])
-        assert unpacked(r["images"]).shape == (6, 8, 8)
-        assert ("bits_per_dimension" in r) == (r["method"] in ("jump", "d3pm"))
-        assert ("lam" in r) == (r["method"] == "jump-paper")
-    real = make("digits", 80).test_x[:6]
-    assert np.array_equal(unpacked(records[0]["images_real"]), real)
+def weights(model: JumpModel) -> list[torch.Tensor]:
+    return list(model.denoiser_.state_dict().values())
 
 
-def test_all_methods_have_one_network_and_length(smoke):
-    """The weights differ by what the first and the last layer see and say, and by nothing else."""
-    weights = {r["method"]: r["weights"] for r in strict(smoke / "results.json")}
-    width, levels = 8, 17
-    ends = {"ddpm": (1, 1), "d3pm": (1, levels), "jump": (4, levels), "jump-paper": (4, 1)}
-    rest = {m: weights[m] - 9 * width * seen - (9 * width + 1) * said for m, (seen, said) in ends.items()}
-    assert len(set(rest.values())) == 1
+def same(one: JumpModel, other: JumpModel) -> bool:
+    return all(torch.equal(a, b) for a, b in zip(weights(one), weights(other), strict=True))
 
 
-def test_tables_and_figures_come_from_the_records_alone(smoke, monkeypatch, tmp_path):
-    names = ("table.md", "steps.png", "samples-digits.png", "learning-digits.png")
-    (tmp_path / "results.json").write_bytes((smoke / "results.json").read_bytes())
-    monkeypatch.setattr(NaturalImages, "run", lambda *_: pytest.fail("nothing is missing"))
-    go(tmp_path, [])
-    for name in names:
-        assert (tmp_path / name).read_bytes() == (smoke / name).read_bytes()
+@pytest.mark.parametrize("shape", SHAPES)
+def test_pictures_come_back_as_they_went_in(shape: tuple[int, ...], tmp_path: Path):
+    X = pictures(shape)
+    model = fitted(X)
+    drawn = model.sample(3, steps=3, random_state=0)
+    assert (drawn.shape, drawn.dtype) == ((3, *shape), np.uint8)
+    assert drawn.max() <= 9
+    assert model.n_features_in_ == math.prod(shape)
+    model.save(tmp_path / "model")
+    again = JumpModel.load(tmp_path / "model")
+    np.testing.assert_array_equal(again.sample(3, steps=3, random_state=0), drawn)
+    np.testing.assert_array_equal(again.score_samples(X[:2], steps=3), model.score_samples(X[:2], steps=3))
+    assert again.network == TINY
 
 
-def test_the_table_says_what_the_records_say(smoke):
-    records = strict(smoke / "results.json")
-    lines = [line.split("|") for line in (smoke / "table.md").read_text(encoding="utf-8").splitlines() if "|" in line]
-    rows = {tuple(cell.strip() for cell in line[1:4]): [cell.strip() for cell in line[4:-1]] for line in lines}
-    ddpm = next(r for r in records if (r["method"], r["steps"]) == ("ddpm", 3))
-    assert rows["ddpm", "ancestral", "3"][0] == f"{ddpm['frechet']:.3g}"
-    assert rows["ddpm", "ddim", "3"][0] == f"{ddpm['others'][0]['frechet']:.3g}"
-    assert rows["ddpm", "ddim", "3"][1] == f"{1000 * ddpm['others'][0]['kernel']:.2f}"
-    assert rows["floor", "", ""][0] == f"{ddpm['frechet_floor']:.3g} ± {ddpm['frechet_floor_sd']:.3g}"
+@pytest.mark.parametrize("belief", ["poisson", "mixture", "logistic", "categorical"])
+def test_every_belief_has_a_likelihood_and_keeps_its_bound(belief: str):
+    X = pictures()
+    model = fitted(X, belief=belief)
+    assert model.belief_ == belief
+    scores = model.score_samples(X[:3], steps=4)
+    assert np.isfinite(scores).all()
+    assert (scores < 0).all()
+    assert model.sample(20, steps=3, random_state=0).max() <= 9
+    impossible = X[:1].copy()
+    impossible[0, 0, 0] = 10
+    assert (
+        model.score_samples(impossible, steps=4)[0] < scores[0] - 2
+    )  # it has the escape mass of the one that it mirrors
 
 
-def test_the_papers_numbers_stand_below_ours(smoke):
-    r = strict(smoke / "results.json")[0] | {"dataset": "cifar10"}
-    text = table([r], NaturalImages("smoke").recipe["sets"])
-    assert "the paper's JUMP: FID 4.80, Inception score 9.04" in text
+def test_reals_come_back_as_reals_of_256_levels():
+    X = (pictures() / 9).astype(np.float32)
+    model = fitted(X)
+    drawn = model.sample(5, steps=3, random_state=0)
+    assert drawn.dtype == np.float32
+    assert 0 <= drawn.min() <= drawn.max() <= 1
+    np.testing.assert_allclose(drawn * 255, np.rint(drawn * 255), atol=1e-3)
+    assert "rounded" in model.choices_["domain"]
+    assert "rounded" not in fitted((pictures() * 20 / 255).astype(np.float32)).choices_["domain"]
 
 
-def test_only_what_is_missing_is_run_and_the_classifier_is_kept(tmp_path):
-    before = go(tmp_path, ["ddpm"], steps=[2])
-    judge = (tmp_path / "classifier-digits.safetensors").read_bytes()
-    after = go(tmp_path, ["ddpm"], steps=[2, 3])
-    assert [r["steps"] for r in after] == [2, 3]
-    assert after[0] == before[0]
-    assert (tmp_path / "classifier-digits.safetensors").read_bytes() == judge
+def test_the_papers_process_randomises_and_has_no_likelihood():
+    X = pictures()
+    for given, lam in ((X, 4.0), (X / 255, 4.0 * 255)):
+        model = fitted(given, process="poisson", lam=lam)
+        assert (model.belief_, model.process_name_) == ("poisson", "poisson")
+        np.testing.assert_allclose(model.lam_, 4.0)
+        assert model.sample(4, steps=3, random_state=0).max() <= (9 if given is X else 1)
+        with pytest.raises(ValueError, match="no likelihood"):
+            model.score_samples(given[:1])
+    with pytest.raises(ValueError, match="knows the bound of a picture"):
+        fitted(X, process="poisson", belief="mixture")
+    with pytest.raises(ValueError, match="lam scales data"):
+        fitted(X, process="binomial", lam=3.0)
 
 
-def test_a_fit_that_was_killed_is_resumed(tmp_path, monkeypatch):
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
-    (whole,) = go(tmp_path / "whole", ["jump"], steps=[2])
-    with monkeypatch.context() as patch:
-        patch.setattr(JumpModel, "sample", interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            go(tmp_path / "killed", ["jump"], steps=[2])
-    (killed,) = go(tmp_path / "killed", ["jump"], steps=[2])
-    assert killed.pop("resumed")
-    for seconds in ("seconds_fit", "seconds_sample"):
-        assert killed.pop(seconds) >= 0
-        assert whole.pop(seconds) >= 0
-    assert killed == whole
+@pytest.mark.parametrize("network", ["auto", "unet", "mlp"])
+def test_auto_takes_the_unet_for_pictures(network: str):
+    model = fitted(pictures(), network=network)
+    assert model.plan_.network == ("mlp" if network == "mlp" else "unet")
+    assert model.sample(2, steps=2).shape == (2, 5, 6)
 
 
-def test_fits_of_other_lengths_do_not_stand_side_by_side(tmp_path):
-    go(tmp_path, ["ddpm"], steps=[2])
-    with pytest.raises(ValueError, match="have no asked_image_epochs, and this run has asked_image_epochs = 2"):
-        go(tmp_path, ["ddpm"], steps=[2, 3], paper_epochs=2)
+def test_tables_have_the_mlp_and_cannot_have_the_unet():
+    X = pictures().reshape(40, -1)
+    assert fitted(X, network="auto").plan_.network == "mlp"
+    for network in ("unet", TINY):
+        with pytest.raises(ValueError, match="needs pictures"):
+            fitted(X, network=network)
 
 
-def test_the_paper_preset_is_its_appendix():
-    """3,600 epochs of batches of 128, and the U-Net of 128 channels at 2e-4 with an average of 0.9999."""
-    experiment = NaturalImages("paper", {"made": 256})
-    model = experiment.model(Cell("cifar10", "jump-paper", 0, (1000,)), make("cifar10", 256).x, 0)
-    assert model.max_updates == 3600 * 2
-    assert (model.batch_size, model.width, model.learning_rate, model.ema) == (128, 128, 2e-4, 0.9999)
-    assert (model.process, model.belief, model.network) == ("poisson", "poisson", "unet")
-    assert model.lam == experiment.recipe["sets"]["cifar10"]["lam"]
-    # Appendix A: the log of the signal-to-noise ratio is −12 at the end of a thousand steps.
-    mean = float(make("cifar10", 256).x.mean())
-    assert math.log(model.lam * float(model.schedule.alpha(np_time(999))) * mean) == pytest.approx(-12, abs=0.2)
+def test_a_network_of_ones_own_sees_pictures_channels_first():
+    seen = []
+
+    class Own(torch.nn.Module):
+        def __init__(self, inputs: int, outputs: int, width: int) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(inputs, outputs)
+
+        def forward(self, features, t, condition=None):
+            seen.append(features)
+            return self.layer(features)
+
+    model = fitted(pictures((4, 5, 3)), network=Own)
+    assert seen[0].shape[1] == 4 * 3 * 4 * 5
+    assert model.sample(2, steps=2).shape == (2, 4, 5, 3)
 
 
-def np_time(k: int):
-    import torch
-
-    return torch.tensor(k / 1000, dtype=torch.float64)
-
-
-def test_lambda_is_the_smallest_that_hardly_changes_the_images(tmp_path):
-    experiment = NaturalImages("smoke")
-    experiment.out = tmp_path
-    (record,) = go(tmp_path, ["jump-paper"], steps=[2])
-    assert record["lam"] == experiment._lam("digits")
-    assert record["lam"] > 1
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--methods", "gan"], "method 'gan' is unknown"),
-        (["--only", "faces"], "set 'faces' is unknown"),
-        (["--preset", "smoke", "--data", "."], "--data is given, and --preset smoke makes its own data"),
-    ],
-)
-def test_settings_that_make_no_sense(options, said, tmp_path, capsys):
-    assert main(["reproduce", "images", "--out", str(tmp_path / "out"), *options]) == 2
-    assert said in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+def test_channels_are_not_mixed_up():
+    block = pictured(5).block
+    z = torch.arange(12, dtype=torch.float64)[None] % 5
+    alpha = torch.full((1, 1), 0.5).double()
+    views = block.features(z, alpha).reshape(4, 2, 3, 2)  # view, channel, height, width
+    rows = z.reshape(3, 2, 2)  # height, width, channel
+    order = views[0].permute(1, 2, 0).double()
+    assert torch.equal(order.flatten().argsort(stable=True), rows.flatten().argsort(stable=True))
+    output = torch.arange(block.outputs, dtype=torch.float32)[None]
+    first_of_number_two = block.by_column(output)[0, :, 2].reshape(3, 2, 2)
+    assert torch.equal(first_of_number_two.permute(2, 0, 1).flatten(), output[0, 24:36].double())
 
 
-def test_weights_of_the_inception_network_are_for_images(tmp_path, capsys):
-    x, y = make("cifar10", 10).x, np.arange(10)
-    np.savez(tmp_path / "cifar10_5k1k_uint8.npz", x_train=x, y_train=y, x_test=x, y_test=y)
-    words = ["--weights", str(tmp_path / "none.pt"), "--out", str(tmp_path / "out")]
-    assert main(["reproduce", "univariate", *words]) == 2
-    assert "--weights is for experiments with images" in capsys.readouterr().err
-    assert main(["reproduce", "images", "--only", "cifar10", "--data", str(tmp_path), *words]) == 1
-    assert "there is no file" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()
+def test_a_zero_answer_of_the_categorical_belief_is_the_histograms_posterior():
+    example = pictured(5)
+    block, z = example.block, torch.full((1, 12), 2.0).double()
+    alpha = torch.full((1, 1), 0.3).double()
+    belief = block.belief(torch.zeros(1, block.outputs), z, alpha)
+    levels = torch.arange(5).double()
+    posterior = block.log_histogram + Binomial(levels, alpha[0]).log_prob(z[0, 0])
+    for missing in range(3):
+        value = torch.zeros(1, 12).double()
+        value[0, 0] = missing
+        other = torch.zeros(1, 12).double()
+        change = belief.missing.log_prob(value) - belief.missing.log_prob(other)
+        torch.testing.assert_close(change[0], posterior[2 + missing] - posterior[2])
 
 
-def test_missing_data_is_noticed_before_the_first_fit(tmp_path, capsys, monkeypatch):
-    monkeypatch.delenv("COUNTJUMP_DATA", raising=False)
-    assert main(["reproduce", "images", "--only", "digits,mnist", "--out", str(tmp_path / "out")]) == 1
-    assert "mnist is read from its idx files or mnist_uint8.npz" in capsys.readouterr().err
+def test_labels_guidance_and_samplers():
+    X = pictures()
+    model = fitted(X, np.where(X[:, 0, 0] > 4, "left", "right"))
+    drawn, own = model.sample(4, steps=3, y="left", guidance=2.0, random_state=0, return_y=True, sampler="churn")
+    assert drawn.shape == (4, 5, 6)
+    assert set(own) == {"left"}
+    for sampler in ("low-noise", "second-order", Churn(0.1)):
+        assert model.sample(2, steps=3, y="right", random_state=0, sampler=sampler).max() <= 9
+    np.testing.assert_array_equal(
+        model.sample(3, steps=3, random_state=0, sampler="low-noise")[1:2],
+        model.sample(2, steps=3, random_state=0, sampler="low-noise")[1:],
+    )
+    assert np.isfinite(model.score_samples(X[:2], "left", steps=3)).all()
 
 
-def test_images_in_records_come_back():
-    x = np.random.default_rng(0).integers(0, 256, (3, 5, 4, 3), dtype=np.uint8)
-    assert np.array_equal(unpacked(json.loads(json.dumps(packed(x)))), x)
+def test_a_dim_picture_is_deepened_and_a_part_of_one_completed():
+    X = pictures()
+    model = fitted(X)
+    dim = np.random.default_rng(1).binomial(X[:3], 0.4).astype(np.uint8)
+    deep = model.deepen(dim, 0.4, steps=4, random_state=0)
+    assert deep.shape == dim.shape
+    assert ((deep >= dim) & (deep <= 9)).all()
+    expected = model.denoise(dim, 0.4)
+    assert expected.shape == dim.shape
+    assert (expected >= dim).all()
+    known = np.zeros(X[:3].shape, dtype=bool)
+    known[:, :, :3] = True
+    whole = model.complete(X[:3], known, steps=4, random_state=0)
+    np.testing.assert_array_equal(whole[known], X[:3][known])
+    assert whole.shape == X[:3].shape
 
 
-# The small classifier.
+def test_a_trained_model_knows_left_from_right():
+    """The halves of a picture exclude each other, which no law of pixels apart can say; inpainting follows what is known."""
+    X = pictures((4, 4), rows=200)
+    model = fitted(
+        X, max_updates=150, width=8, learning_rate=3e-3, batch_size=32, network=UNetSizes((1,), 1, dropout=0.0)
+    )
+    drawn = model.sample(60, steps=15, random_state=0)
+    left, right = drawn[:, :, :2].mean((1, 2)), drawn[:, :, 2:].mean((1, 2))
+    assert (np.abs(left - right) > 3).mean() > 0.85
+    assert 0.2 < (left > right).mean() < 0.8
+    known = np.zeros(X.shape, dtype=bool)
+    known[:, :, 0] = True
+    given = model.complete(X[:60], known[:60], steps=15, random_state=0)
+    assert ((given[:, :, :2].mean((1, 2)) > 4) == (X[:60, :, :2].mean((1, 2)) > 4)).mean() > 0.9
 
 
-def test_the_classifier_tells_digits_and_comes_back(tmp_path):
-    digits = load_images("digits")
-    classifier = Classifier.fit(digits.x, digits.labels, digits.top, epochs=30)
-    assert classifier.accuracy(digits.test_x, digits.test_labels) > 0.93
-    classifier.save(tmp_path / "c.safetensors")
-    loaded = Classifier.load(tmp_path / "c.safetensors", (8, 8), 10, digits.top)
-    assert np.array_equal(loaded(digits.test_x), classifier(digits.test_x))
-    assert loaded.identity == classifier.identity
-    assert loaded.probabilities(digits.test_x).sum(1) == pytest.approx(1)
-    assert Classifier.fit(digits.x, digits.labels, 16, epochs=1).identity != classifier.identity
-    with pytest.raises(ValueError, match="is no classifier of such images"):
-        Classifier.load(tmp_path / "c.safetensors", (28, 28), 10, 255)
+# Options of training.
+
+
+def test_callbacks_see_the_model_and_change_nothing():
+    seen = []
+
+    def look(update: int, losses: dict[str, float], model: JumpModel) -> None:
+        seen.append((update, set(losses), model.sample(2, steps=2, random_state=update).shape))
+
+    plain, watched = fitted(pictures()), fitted(pictures(), callbacks=[look])
+    assert same(plain, watched)
+    assert [update for update, *_ in seen] == [1, 2, 3]
+    assert seen[0][1:] == ({"loss", "validation_loss"}, (2, 5, 6))
+    with pytest.raises(TypeError, match="callbacks must be a list of functions"):
+        fitted(pictures(), callbacks=[3])
+
+
+def test_parts_of_a_batch_add_up_to_its_gradient():
+    """Of a loss without random numbers: then the parts' gradients are those of the whole."""
+    from countjump.blocks.base import Stage
+    from countjump.training import Settings, run
+
+    rows = torch.arange(10, dtype=torch.float64)
+    found = []
+    for accumulate in (1, 3):
+        module = torch.nn.Linear(1, 1, bias=False).double()
+        torch.nn.init.ones_(module.weight)
+
+        def loss(index: np.ndarray, _: torch.Generator, module=module) -> torch.Tensor:
+            return (module(rows[torch.from_numpy(index)][:, None]) - 3).square().mean()
+
+        stage = Stage("network", list(module.parameters()), loss, np.arange(10), 5, 7, 0.1, accumulate=accumulate)
+        run(module, [stage], Settings(progress=False))
+        found.append(module.weight.detach().clone())
+    torch.testing.assert_close(*found)
+
+
+def test_flips_are_those_of_pictures():
+    layout = Pictures((2, 3))
+    rows = np.arange(12).reshape(2, 6)
+    np.testing.assert_array_equal(layout.flipped(rows, np.array([True, False])), [[2, 1, 0, 5, 4, 3], rows[1]])
+    colours = Pictures((1, 2, 2))
+    np.testing.assert_array_equal(colours.flipped(np.arange(4)[None], np.array([True])), [[2, 3, 0, 1]])
+    with pytest.raises(ValueError, match="turns pictures round"):
+        fitted(pictures().reshape(40, -1), network="mlp", augment="flip")
+    assert not same(fitted(pictures()), fitted(pictures(), augment="flip"))
+
+
+def test_bfloat16_is_the_networks_alone():
+    model = fitted(pictures(), precision="bfloat16")
+    plain = fitted(pictures())
+    assert not same(model, plain)
+    block, x = model.block_, model.block_.read(pictures()[:4].reshape(4, -1))
+    belief = model.denoiser_(x, torch.zeros(1).double())
+    assert belief.missing.entries.logits.dtype == torch.float64
+    assert all(weight.dtype == torch.float32 for weight in model.denoiser_.parameters())
+    assert block.size == 30
+    for wrong in ({"precision": "float16"}, {"augment": "turn"}):
+        with pytest.raises(ValueError, match="is unknown"):
+            fitted(pictures(), **wrong)
+    with pytest.raises(TypeError, match="compile must be True or False"):
+        fitted(pictures(), compile="yes")
+
+
+OPTIONS = {"augment": "flip", "accumulate": 2, "precision": "bfloat16", "checkpoint_every": 2, "max_updates": 6}
+
+
+def test_a_killed_fit_goes_on_to_the_same_weights(tmp_path: Path):
+    def stop(update: int, losses: dict[str, float], model: JumpModel) -> None:
+        if update == 5:
+            raise KeyboardInterrupt
+
+    X = pictures()
+    whole = fitted(X, **OPTIONS)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(X, **OPTIONS, checkpoint_dir=tmp_path, callbacks=[stop])
+    seen = []
+    resumed = fitted(X, **OPTIONS, checkpoint_dir=tmp_path, callbacks=[lambda update, *_: seen.append(update)])
+    assert seen[0] > 1, "it began where it was"
+    assert same(whole, resumed)
+    with pytest.raises(CheckpointError, match="another fit"):
+        fitted(X, **OPTIONS | {"augment": None}, checkpoint_dir=tmp_path)
+
+
+# Mistakes.
+
+
+def test_what_is_no_picture_is_said():
+    X = pictures()
+    model = fitted(X)
+    with pytest.raises(ValueError, match=r"fitted to pictures of shape \(N, 5, 6\)"):
+        model.score_samples(X[:, :4])
+    for wrong, message in (
+        (-1.0 * X, "a pixel of X is -"),
+        (X * 1.5, "divide them by the largest value"),
+        (np.where(X > 8, np.nan, X), "NaN"),
+        (X * 100_000.0, "up to 65535 levels"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            fitted(wrong)
+    with pytest.raises(ValueError, match="none of pictures"):
+        fitted(X, domain=NonNegative())
+    with pytest.raises(ValueError, match="above the bound 5"):
+        fitted(X, domain=Count(5))
+    with pytest.raises(ValueError, match="one bound for all pixels"):
+        fitted(X, domain=Count((9,) * 30))
+    with pytest.raises(ValueError, match="is unknown"):
+        fitted(X, belief="composition")
+    with pytest.raises(ValueError, match="pictures have levels"):
+        fitted(X, decode="draw")
+    assert fitted(X, domain=Count(12)).plan_.domain == Count(12)
+    assert fitted(X / 9, domain=Bounded(1.0)).plan_.domain == Count(255)
+
+
+def test_black_pictures_stay_dark():
+    X = np.zeros((30, 4, 4), dtype=np.uint8)
+    drawn = fitted(X, max_updates=30, learning_rate=1e-2).sample(10, steps=3, random_state=0)
+    assert drawn.shape == (10, 4, 4)
+    assert drawn.max() <= 1

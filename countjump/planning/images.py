@@ -106,11 +106,11 @@ def _levels(X: np.ndarray, asked: Mapping[str, Any], reasons: dict[str, str]) ->
         raise ValueError(
             f"a pixel of X is {smallest:g}: pictures are whole numbers from 0 on, or reals in [0, 1]: shift them"
         )
+    given = None if declared is None or declared.max is None else declared.max
+    if isinstance(given, tuple):
+        raise ValueError("pictures have one bound for all pixels: give one number")
     if declared is not None:
         declared.check(X)
-        top = declared.max
-        if isinstance(top, tuple):
-            raise ValueError("pictures have one bound for all pixels: give one number")
     whole = bool((np.floor(X) == X).all()) and not isinstance(declared, Bounded)
     if whole and (X.dtype.kind != "f" or largest > 1):
         bytes_ = X.dtype == np.uint8 and largest > EIGHT_BITS / 2
