@@ -24,7 +24,7 @@ from countjump.report import images as figures
 from countjump.report.page import render
 
 METHODS = ("jump", "jump-paper", "jump-binomial", "ddpm", "d3pm")
-SAMPLERS = {"ddpm": ("ancestral", "ddim")}
+SAMPLERS = {"jump": ("plain", "low-noise"), "ddpm": ("ancestral", "ddim")}
 """Of methods that have several; the first is the method's own."""
 
 LAMS = (1, 4, 16, 64, 256, 1024)
@@ -151,11 +151,9 @@ class NaturalImages(Experiment):
 
     def sampled(self, model: Any, cell: Cell, x: np.ndarray, steps: int, seed: int) -> Record:
         """What is recorded of the samples of every sampler; the record's own is that of the first."""
-        samplers = SAMPLERS.get(cell.method, ("plain",))
         record: Record = {}
-        for sampler in reversed(samplers):
-            other = model.sampled_by(sampler) if cell.method in SAMPLERS else model
-            mine = super().sampled(other, cell, x, steps, seed)
+        for sampler in reversed(SAMPLERS.get(cell.method, ("plain",))):
+            mine = super().sampled(Sampled(model, sampler), cell, x, steps, seed)
             record = mine | {"sampler": sampler, "others": record.get("others", []) + ([record] if record else [])}
         for other in record["others"]:
             other.pop("others", None)
@@ -235,6 +233,21 @@ class NaturalImages(Experiment):
                 {r["method"]: r["learning_curve"] for r in mine if "learning_curve" in r}
             )
         return pages
+
+
+class Sampled:
+    """A fitted model with one of its samplers."""
+
+    def __init__(self, model: Any, sampler: str) -> None:
+        self.model, self.options = model, {}
+        if isinstance(model, DDPM):
+            self.model = model.sampled_by(sampler)
+        elif sampler != "plain":
+            self.options = {"sampler": sampler}
+
+    def sample(self, rows: int, steps: int, random_state: int) -> np.ndarray:
+        """As the model's own."""
+        return self.model.sample(rows, steps=steps, random_state=random_state, **self.options)
 
 
 _FLOORS: dict[tuple[Any, ...], dict[str, float]] = {}
@@ -364,7 +377,7 @@ def _curves(records: list[Record], sets: list[str]) -> dict[str, dict[str, Any]]
             own = [r for r in mine if (r["method"], r["sampler"]) == (method, sampler)]
             steps = sorted({r["steps"] for r in own})
             found = [mean_of(own, "frechet", steps=step) for step in steps]
-            title = sampler if sampler == "ddim" else method
+            title = method if sampler == SAMPLERS.get(method, ("plain",))[0] else f"{method}, {sampler}"
             curves[name][title] = (steps, [each[0] for each in found if each is not None])
     return curves
 

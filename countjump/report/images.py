@@ -13,10 +13,11 @@ from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_l
 
 LOOK: dict[str, dict[str, Any]] = {
     "jump": {"color": GENERATED, "label": "countjump"},
+    "jump, low-noise": {"color": GENERATED, "label": "countjump, low-noise", "linestyle": "--"},
     "jump-paper": {"color": "#3c8d6e", "label": "Poisson belief (the paper's)"},
     "jump-binomial": {"color": "#c25b8a", "label": "binomial JUMP, Poisson belief"},
     "ddpm": {"color": "#7a5ea8", "label": "DDPM, ancestral"},
-    "ddim": {"color": "#7a5ea8", "label": "DDPM, by DDIM", "linestyle": "--"},
+    "ddpm, ddim": {"color": "#7a5ea8", "label": "DDPM, by DDIM", "linestyle": "--"},
     "d3pm": {"color": "#b99a2c", "label": "D3PM"},
 }
 
