@@ -96,9 +96,9 @@ def _picture(ax, sheet: np.ndarray) -> None:
 def animation(data: str | None) -> bytes:
     """A GIF: each frame has the image on the left and the document on the right."""
     digits = load_digits().data.astype(np.int64)
-    image = JumpModel(max_updates=3000, random_state=0).fit(digits)
+    image = JumpModel(max_updates=2000, random_state=0).fit(digits)
     posts, words = _posts(data)
-    document = JumpModel(max_updates=2500, random_state=0).fit(posts)
+    document = JumpModel(max_updates=1200, random_state=0).fit(posts)
     real = posts[_typical(posts)].toarray().ravel().astype(np.int64)
     down = list(zip(*(_thinned(row, seed) for row, seed in ((digits[9], 0), (real, 1))), _shares(), strict=True))
     long = next(
