@@ -48,7 +48,9 @@ def test_records_hold_what_was_promised(smoke):
     for r in records:
         assert r.keys() >= DISTANCES
         assert (r["compare"], r["rows"], r["updates"], r["batch"], r["width"]) == (30, 80, 2, 8, 8)
-        assert [other["sampler"] for other in r["others"]] == {"jump": ["low-noise"], "ddpm": ["ddim"]}.get(r["method"], [])
+        assert [other["sampler"] for other in r["others"]] == {"jump": ["low-noise"], "ddpm": ["ddim"]}.get(
+            r["method"], []
+        )
         assert all(other.keys() >= DISTANCES and "others" not in other for other in r["others"])
         assert unpacked(r["images"]).shape == (6, 8, 8)
         assert ("bits_per_dimension" in r) == (r["method"] in ("jump", "d3pm"))
@@ -132,6 +134,7 @@ def test_the_paper_preset_is_its_appendix():
     assert model.max_updates == 3600 * 2
     assert (model.batch_size, model.width, model.learning_rate, model.ema) == (128, 128, 2e-4, 0.9999)
     assert (model.process, model.belief, model.network) == ("poisson", "poisson", "unet")
+    assert (model.lr_schedule, model.augment) == ("constant", "flip")
     assert model.lam == experiment.recipe["sets"]["cifar10"]["lam"]
     # Appendix A: the log of the signal-to-noise ratio is −12 at the end of a thousand steps.
     mean = float(make("cifar10", 256).x.mean())

@@ -92,6 +92,7 @@ class NaturalImages(Experiment):
         training |= {"batch_size": known["batch"], "width": known["width"], "learning_rate": known["learning_rate"]}
         training["max_updates"] = epochs * self._batches(cell, x) if epochs else known["updates"]
         training |= {"ema": known["ema"], "validation_fraction": 0.0, "network": "unet"}
+        training |= {name: known[name] for name in ("lr_schedule", "augment") if name in known}
         if cell.method == "jump":
             return JumpModel(**training)
         if cell.method == "ddpm":
