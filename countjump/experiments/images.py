@@ -61,7 +61,7 @@ class NaturalImages(Experiment):
         """Distances of groups of another size or other features, and of other lengths of training, are others."""
         known = self._training(record["dataset"])
         fixed = {name: known[name] for name in ("batch", "width", "learning_rate", "ema")}
-        fixed["asked_compare"] = self.settings["compare"]
+        fixed["asked_compare"] = self._asked(record["dataset"])
         return fixed | {"asked_updates": known.get("updates"), "asked_image_epochs": self._epochs(record["dataset"])}
 
     def _training(self, dataset: str) -> dict[str, Any]:
@@ -77,8 +77,14 @@ class NaturalImages(Experiment):
         return self._set(cell.dataset).x
 
     def size(self, cell: Cell) -> int:
-        known = self._set(cell.dataset)
-        return min(self.settings["compare"], len(known.test_x), len(known.x) // 2)
+        return self._compare(cell.dataset)
+
+    def _asked(self, dataset: str) -> int:
+        return self._training(dataset).get("compare") or self.settings["compare"]
+
+    def _compare(self, dataset: str) -> int:
+        known = self._set(dataset)
+        return min(self._asked(dataset), len(known.test_x), len(known.x) // 2)
 
     # The methods.
 
@@ -116,7 +122,7 @@ class NaturalImages(Experiment):
         """The recipe's, or the smallest that hardly changes the images: as Figure 5 does, in the features of the set."""
         if lam := self.recipe["sets"][dataset].get("lam"):
             return lam
-        real = self._set(dataset).test_x[: self.settings["compare"]]
+        real = self._set(dataset).test_x[: self._compare(dataset)]
         top, extract = self._set(dataset).top, self._extractor(dataset)
         floor = self._floor(dataset)["frechet"]
         for lam in LAMS:
@@ -132,7 +138,7 @@ class NaturalImages(Experiment):
         """Its sizes, and the bits per dimension of held-out images where it has a likelihood."""
         known = self._training(cell.dataset)
         said: Record = {name: known[name] for name in ("batch", "width", "learning_rate", "ema")}
-        said["asked_compare"] = self.settings["compare"]
+        said["asked_compare"] = self._asked(cell.dataset)
         said |= {"asked_updates": known.get("updates"), "asked_image_epochs": self._epochs(cell.dataset)}
         said["weights"] = sum(each.numel() for each in model.denoiser_.network.parameters())
         said["belief"] = getattr(model, "belief_", None)
@@ -194,7 +200,7 @@ class NaturalImages(Experiment):
     def _floor(self, dataset: str) -> dict[str, float]:
         """The mean and the standard deviation of what groups of training images score against the held-out ones."""
         known = self._set(dataset)
-        size = min(self.settings["compare"], len(known.test_x), len(known.x) // 2)
+        size = self._compare(dataset)
         key = (dataset, str(self.out), size, self.settings["splits"])
         if key not in _FLOORS:
             rng = np.random.default_rng(0)
