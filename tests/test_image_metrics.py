@@ -183,8 +183,18 @@ def test_features_are_made_once_and_a_killed_run_goes_on(tmp_path):
     found = cached(tmp_path, images, rest, at_once=3)
     assert rest.seen == 4
     np.testing.assert_allclose(found, images.mean(2), rtol=1e-6)
-    np.testing.assert_array_equal(cached(tmp_path, images, none), found)
+    np.testing.assert_array_equal(cached(tmp_path, images, none, at_once=3), found)
     assert none.seen == 0
+
+
+def test_a_larger_set_has_the_features_of_the_smaller_one_that_it_begins_with(tmp_path):
+    images = np.random.default_rng(9).integers(0, 256, (10, 4, 4), dtype=np.uint8)
+    first, rest = Means(), Means()
+    cached(tmp_path, images[:6], first, at_once=3)
+    np.testing.assert_allclose(cached(tmp_path, images, rest, at_once=3), images.mean(2), rtol=1e-6)
+    assert (first.seen, rest.seen) == (6, 4)
+    with pytest.raises(ValueError, match="there are no images"):
+        cached(tmp_path, images[:0], first)
 
 
 def test_other_images_and_other_networks_have_other_files(tmp_path):

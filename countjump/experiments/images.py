@@ -337,13 +337,18 @@ def _lines(records: list[Record]) -> str:
     first = records[0]
     floor = [f"{_shown(name, first[f'{name}_floor'])} ± {_shown(name, first[f'{name}_floor_sd'])}" for name in NUMBERS]
     rows = [["floor", "", "", *floor, ""]]
-    every = sorted(_every(records), key=lambda r: (METHODS.index(r["method"]), r["sampler"], r["steps"]))
+    every = sorted(_every(records), key=lambda r: (METHODS.index(r["method"]), _place(r), r["steps"]))
     for method, sampler, steps in dict.fromkeys((r["method"], r["sampler"], r["steps"]) for r in every):
         where = {"method": method, "sampler": sampler, "steps": steps}
         found = {name: (mean_of(every, name, **where) or (math.nan,))[0] for name in (*NUMBERS, "seconds_sample")}
         seconds = f"{found['seconds_sample'] / first['compare']:.3f}"
         rows.append([method, sampler, str(steps), *(_shown(name, found[name]) for name in NUMBERS), seconds])
     return "\n".join(markdown(head, rows))
+
+
+def _place(record: Record) -> int:
+    """Of its sampler among the method's."""
+    return SAMPLERS.get(record["method"], ("plain",)).index(record["sampler"])
 
 
 def _shown(name: str, value: float) -> str:

@@ -107,27 +107,29 @@ def cached(
     at_once: int = IMAGES_AT_ONCE,
     progress: Callable[[int], None] | None = None,
 ) -> np.ndarray:
-    """The features of the images, from a file of the directory where they are there, and kept there as they are made.
+    """The features of the images, from files of the directory where they are there, and kept there as they are made.
 
-    The file's name has the digest of the images and of the network. A run that is killed goes on with the images that are missing.
+    A file holds those of ``at_once`` images that follow one another; its name has the digest of these images and of the network. A
+    run that is killed goes on with the images that are missing, and a larger set has the features of a smaller one that it begins
+    with.
     """
-    pixels = np.ascontiguousarray(images)
-    name = f"{extract.identity}:{pixels.dtype.str}:{pixels.shape}"
-    digest = hashlib.sha256(name.encode() + pixels.tobytes()).hexdigest()[:24]
-    path = Path(directory) / f"features-{digest}.npy"
-    found = _read(path) if path.exists() else None
-    done = 0 if found is None else len(found)
-    for start in range(done, len(pixels), at_once):
-        made = np.asarray(extract(pixels[start : start + at_once]), dtype=np.float32)
-        found = made if found is None else np.concatenate([found, made])
+    if not len(images):
+        raise ValueError("there are no images, and so no features")
+    found = []
+    for start in range(0, len(images), at_once):
+        some = np.ascontiguousarray(images[start : start + at_once])
+        name = f"{extract.identity}:{some.dtype.str}:{some.shape}"
+        path = Path(directory) / f"features-{hashlib.sha256(name.encode() + some.tobytes()).hexdigest()[:24]}.npy"
+        if path.exists():
+            found.append(_read(path))
+            continue
+        found.append(np.asarray(extract(some), dtype=np.float32))
         buffer = io.BytesIO()
-        np.save(buffer, found, allow_pickle=False)
+        np.save(buffer, found[-1], allow_pickle=False)
         write_atomically(path, buffer.getvalue())
         if progress is not None:
-            progress(len(found))
-    if found is None:
-        raise ValueError("there are no images, and so no features")
-    return found
+            progress(start + len(some))
+    return np.concatenate(found)
 
 
 def _read(path: Path) -> np.ndarray:

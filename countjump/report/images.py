@@ -30,10 +30,12 @@ def sheets(groups: dict[str, np.ndarray], top: float, across: int = 10) -> Figur
     """
     columns = min(len(groups), 3)
     lines = -(-len(groups) // columns)
-    figure = Figure(figsize=(3.3 * columns, 3.55 * lines), layout="constrained")
+    pictures = {name: sheet(images, top, across) for name, images in groups.items()}
+    tallest = max(picture.shape[0] / picture.shape[1] for picture in pictures.values())
+    figure = Figure(figsize=(3.3 * columns, (3.3 * tallest + 0.35) * lines), layout="constrained")
     axes = figure.subplots(lines, columns, squeeze=False).ravel()
-    for ax, (name, images) in zip(axes, groups.items(), strict=False):
-        _show(ax, sheet(images, top, across))
+    for ax, (name, picture) in zip(axes, pictures.items(), strict=False):
+        _show(ax, picture)
         ax.set_title(name, fontsize=10.5, color=REAL if name == "real" else INK)
     for ax in axes[len(groups) :]:
         ax.remove()
@@ -61,7 +63,7 @@ def steps_against_distance(panels: dict[str, dict[str, Any]], what: str) -> Figu
     >>> len(steps_against_distance({"digits": {"floor": 1.0, "jump": ([5, 10], [3.0, 2.0])}}, "Fréchet distance").axes)
     1
     """
-    figure = Figure(figsize=(max(4.4 * len(panels), 5.2), 3.9), layout="constrained")
+    figure = Figure(figsize=(max(4.4 * len(panels), 7.2), 4.1), layout="constrained")
     axes = figure.subplots(1, max(len(panels), 1), squeeze=False)[0]
     for ax, (name, panel) in zip(axes, panels.items(), strict=False):
         dress(ax, 8.5)
