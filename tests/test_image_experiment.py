@@ -1,5 +1,6 @@
 """``countjump reproduce images``: records, resuming, tables and figures, the small classifier, and what is refused."""
 
+import importlib
 import json
 import math
 from pathlib import Path
@@ -206,3 +207,22 @@ def test_the_classifier_tells_digits_and_comes_back(tmp_path):
     assert Classifier.fit(digits.x, digits.labels, 16, epochs=1).identity != classifier.identity
     with pytest.raises(ValueError, match="is no classifier of such images"):
         Classifier.load(tmp_path / "c.safetensors", (28, 28), 10, 255)
+
+
+# What is committed.
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results" / "images"
+
+
+def test_the_page_of_images_is_what_the_program_makes_of_the_records():
+    experiment, records = NaturalImages("quick"), strict(RESULTS / "results.json")
+    experiment.check(records, [])
+    assert (RESULTS / "table.md").read_text(encoding="utf-8") == table(records, experiment.recipe["sets"])
+
+
+def test_figure_5_is_what_the_program_makes_of_its_records_and_chooses_lambda(monkeypatch):
+    monkeypatch.syspath_prepend(str(RESULTS.parents[2]))
+    randomising = importlib.import_module("benchmarks.randomising")
+    records = strict(RESULTS / "figure5.json")
+    assert (RESULTS / "figure5.md").read_text(encoding="utf-8") == randomising.table(records)
+    assert NaturalImages("quick").recipe["sets"]["cifar10"]["lam"] == randomising.chosen(records)
