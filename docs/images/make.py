@@ -96,15 +96,15 @@ def _picture(ax, sheet: np.ndarray) -> None:
 def animation(data: str | None) -> bytes:
     """A GIF: each frame has the image on the left and the document on the right."""
     digits = load_digits().data.astype(np.int64)
-    image = JumpModel(max_updates=2000, random_state=0).fit(digits)
+    image = JumpModel(max_updates=1500, random_state=0).fit(digits)
     posts, words = _posts(data)
-    document = JumpModel(max_updates=1200, random_state=0).fit(posts)
+    document = JumpModel(max_updates=1000, random_state=0).fit(posts)
     real = posts[_typical(posts)].toarray().ravel().astype(np.int64)
-    down = list(zip(*(_thinned(row, seed) for row, seed in ((digits[9], 0), (real, 1))), _shares(), strict=True))
+    down = list(zip(*(_thinned(row, seed) for row, seed in ((digits[9], 0), (real, 1))), _said(), strict=True))
     long = next(
         seed for seed in itertools.count() if real.sum() - 10 <= _thickened(document, seed)[-1].sum() <= real.sum()
     )
-    up = list(zip(_thickened(image, 5), _thickened(document, long), _times(image), strict=True))
+    up = list(zip(_thickened(image, 5), _thickened(document, long), _stepped(), strict=True))
     frames = [_frame(*each, words, (digits[9], real), "data is thinned", REAL) for each in down]
     last = up[-1][:2]
     frames += [_frame(*each, words, last, "a network thickens counts", GENERATED) for each in up]
@@ -143,8 +143,13 @@ def _thinned(row: np.ndarray, seed: int) -> list[np.ndarray]:
     return states
 
 
-def _times(model: JumpModel) -> list[float]:
-    return model.process_.schedule.alpha(model.process_.grid(STEPS)).tolist()
+def _said() -> list[str]:
+    return [f"α = {share:.2f}" for share in _shares()]
+
+
+def _stepped() -> list[str]:
+    """Each model has a schedule of its own: what both have in common is the step."""
+    return [f"step {step} of {STEPS}" for step in range(STEPS + 1)]
 
 
 def _thickened(model: JumpModel, seed: int) -> list[np.ndarray]:
@@ -158,7 +163,7 @@ def _thickened(model: JumpModel, seed: int) -> list[np.ndarray]:
     return [(row.toarray() if sp.issparse(row) else row).ravel() for row in rows]
 
 
-def _frame(image, counts, alpha, words, whole, title, colour) -> Image.Image:
+def _frame(image, counts, said, words, whole, title, colour) -> Image.Image:
     figure = Figure(figsize=(7.2, 3.3), facecolor="white")
     left, right = figure.add_axes((0.02, 0.04, 0.36, 0.8)), figure.add_axes((0.42, 0.04, 0.56, 0.8))
     _picture(left, image.reshape(demo.SHAPE))
@@ -167,7 +172,7 @@ def _frame(image, counts, alpha, words, whole, title, colour) -> Image.Image:
         side.set_color(FAINT)
     _write(right, counts, words, whole[1], colour)
     figure.text(0.02, 0.91, title, fontsize=12, color=colour, fontweight="bold")
-    figure.text(0.98, 0.91, f"α = {alpha:.2f}", fontsize=11, color=INK, ha="right")
+    figure.text(0.98, 0.91, said, fontsize=11, color=INK, ha="right")
     canvas = FigureCanvasAgg(figure)
     figure.set_dpi(100)
     canvas.draw()
