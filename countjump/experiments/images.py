@@ -352,7 +352,7 @@ def _place(record: Record) -> int:
 
 
 def _shown(name: str, value: float) -> str:
-    return f"{1000 * value:.2f}" if name == "kernel" else f"{value:.3g}" if name == "frechet" else f"{value:.3f}"
+    return f"{value:.3g}" if name in ("frechet", "kernel") else f"{value:.3f}"
 
 
 def _fits(records: list[Record]) -> list[str]:
