@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from countjump.domains import Binary, Bounded, Categorical, Count, NonNegative, OneHot, Simplex
     from countjump.evaluation import evaluate
     from countjump.model import JumpModel
-    from countjump.schedules import Cosine, Geometric, LinearBeta
+    from countjump.schedules import Cosine, Geometric, LinearBeta, Polynomial
     from countjump.transforms import Offset, Step, Weights
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "NonNegative",
     "Offset",
     "OneHot",
+    "Polynomial",
     "Simplex",
     "Step",
     "Weights",
@@ -34,7 +35,7 @@ __all__ = [
 _HOME = {
     "JumpModel": "model",
     "evaluate": "evaluation",
-    **dict.fromkeys(("Cosine", "Geometric", "LinearBeta"), "schedules"),
+    **dict.fromkeys(("Cosine", "Geometric", "LinearBeta", "Polynomial"), "schedules"),
     **dict.fromkeys(("Offset", "Step", "Weights"), "transforms"),
 }
 """Where the public names live; the others are domains."""

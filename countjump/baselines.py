@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,10 +16,11 @@ from torch import Tensor, nn
 
 from countjump import domains
 from countjump.blocks import BLOCKS
-from countjump.data import Columns, Rows
+from countjump.data import Columns, Layout, Pictures, Rows
 from countjump.denoiser import Denoiser
 from countjump.estimator import Estimator
-from countjump.networks import MLP
+from countjump.networks import MLP, UNet, UNetSizes
+from countjump.networks.unet import width_of
 from countjump.planning import one_of
 from countjump.planning.plan import default_width
 from countjump.processes.base import Process
@@ -26,8 +28,11 @@ from countjump.processes.categorical import TRANSITIONS, CategoricalDiffusion, S
 from countjump.processes.gaussian import AMPLITUDES, GaussianDiffusion, MeanBlock
 from countjump.schedules import Cosine
 
-MAX_OUTPUTS = 2**18
-"""The most columns × states that D3PM takes: it answers with one number for each."""
+MAX_OUTPUTS, MOST_OF_PICTURES = 2**18, 2**20
+"""The most columns × states that D3PM takes, of rows and of pictures: it answers with one number for each."""
+
+SAMPLERS = {"ancestral": 1.0, "ddim": 0.0}
+"""Of DDPM: the η of DDIM."""
 
 Change = Callable[[Tensor], Tensor]
 NOT_WHOLE = "is not a whole number, and D3PM's states are: round it"
@@ -70,11 +75,47 @@ class Table(nn.Module):
         return []  # nothing is learned apart from the network
 
 
+class Pictured(nn.Module):
+    """A U-Net for rows that are pictures, channels last: (B, H W C) → (B, H W C outputs)."""
+
+    def __init__(self, picture: tuple[int, int, int], outputs: int, width: int, sizes: UNetSizes) -> None:
+        super().__init__()
+        height, across, channels = self.picture = picture
+        self.network = UNet(height * across * channels, outputs, width, (height, across), sizes)
+
+    def forward(self, features: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
+        """Features (B, inputs), times (B,) or (1,), and vectors (B, width) of what is given besides → (B, outputs)."""
+        height, across, channels = self.picture
+        answer = self.network(features.unflatten(1, self.picture).movedim(-1, 1).flatten(1), t, condition)
+        return answer.unflatten(1, (-1, channels, height, across)).permute(0, 3, 4, 2, 1).flatten(1)
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
 class Baseline(Estimator, ABC):
     """What the baselines share: a plan of plain values and arrays, and the network.
 
-    The plan's ``constants`` (D,) are the values of the columns that never change, and NaN where a column varies.
+    The plan's ``constants`` (D,) are the values of the columns that never change, and NaN where a column varies. Pictures, X of
+    three or four dimensions, have no constants: the U-Net sees and makes all of them. Theirs is the network of ``JumpModel``.
     """
+
+    network: str | UNetSizes = "auto"
+
+    def _find_layout(self, X: Any) -> Layout | Pictures | None:
+        return Pictures.of(X)
+
+    def _sizes(self, params: dict[str, Any], rows: int, columns: int) -> dict[str, Any]:
+        """The network's, as plain values of a plan."""
+        asked = params["network"]
+        name = "unet" if isinstance(asked, UNetSizes) else one_of("network", asked, ("auto", "mlp", "unet"))
+        pictures = isinstance(self.layout_, Pictures)
+        if name == "unet" and not pictures:
+            raise ValueError("network='unet' needs pictures, X of shape (N, height, width) or with channels: reshape X")
+        if not isinstance(self.layout_, Pictures) or name == "mlp":
+            return {"picture": [], "sizes": {}, "width": params["width"] or default_width(rows, columns)}
+        height, across, channels = (*self.layout_.shape, 1)[:3]
+        sizes = asked if isinstance(asked, UNetSizes) else UNetSizes.of((height, across))
+        width = params["width"] or width_of((height, across))
+        return {"picture": [height, across, channels], "sizes": asdict(sizes), "width": width}
 
     def _describe(self, plan: SimpleNamespace) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         arrays = {name: value for name, value in vars(plan).items() if isinstance(value, np.ndarray)}
@@ -91,13 +132,18 @@ class Baseline(Estimator, ABC):
         table, process, block = self._parts(plan)
         if not table.varying:
             return table, None, None
-        network = MLP(block.inputs, block.outputs, plan.width, sparse=block.sparse_inputs)
+        network: nn.Module
+        if plan.picture:
+            height, across, channels = plan.picture
+            network = Pictured((height, across, channels), block.outputs, plan.width, UNetSizes(**plan.sizes))
+        else:
+            network = MLP(block.inputs, block.outputs, plan.width, sparse=block.sparse_inputs)
         return table, process, Denoiser(network, block, process.schedule, process.discrete)
 
 
-def constants_of(stats: Columns) -> np.ndarray:
-    """The value of every column that never changes, NaN of the others."""
-    return np.where(stats.smallest == stats.largest, stats.largest, np.nan)
+def constants_of(stats: Columns, pictures: bool) -> np.ndarray:
+    """The value of every column that never changes, NaN of the others; and of all pixels of pictures."""
+    return np.where((stats.smallest == stats.largest) & (not pictures), stats.largest, np.nan)
 
 
 @dataclass(eq=False, repr=False)
@@ -110,6 +156,10 @@ class DDPM(Baseline):
     Parameters
     ----------
     schedule : "linear-beta" (DDPM's own) or "cosine"
+    sampler : "ancestral" or "ddim"
+        DDPM's own steps, or those of DDIM with η = 0, which draw nothing. ``sampled_by`` has the fitted model with another.
+    network : "auto", "mlp", "unet" or a ``UNetSizes``
+        "auto" takes the U-Net for pictures: they go from −1 to 1 together, where columns of a table are standardised each.
     others : as the parameters of :class:`countjump.JumpModel` with the same names
 
     Examples
@@ -121,23 +171,38 @@ class DDPM(Baseline):
     """
 
     schedule: str = "linear-beta"
+    sampler: str = "ancestral"
+
+    def sampled_by(self, sampler: str) -> DDPM:
+        """The same fitted model with another sampler."""
+        other = copy.copy(self)
+        other.sampler = one_of("sampler", sampler, tuple(SAMPLERS))
+        other.plan_ = SimpleNamespace(**(vars(self.plan_) | {"sampler": sampler}))
+        other.process_ = None if self.process_ is None else self._parts(other.plan_)[1]
+        return other
 
     def _plan(self, X: domains.Matrix, params: dict[str, Any]) -> SimpleNamespace:
         schedule = one_of("schedule", params["schedule"], tuple(AMPLITUDES))
         stats = Rows(X).statistics()
-        constants = constants_of(stats)
+        pictures = isinstance(self.layout_, Pictures)
+        constants = constants_of(stats, pictures)
         varying = stats[np.isnan(constants)]
         values = X.data if sp.issparse(X) else X
+        mean, scale, smallest, largest = varying.mean, np.sqrt(varying.variance), varying.smallest, varying.largest
+        if pictures:  # from −1 to 1, and all pixels alike
+            smallest, largest = np.zeros_like(mean), np.full_like(mean, max(float(largest.max()), 1e-12))
+            mean = scale = largest / 2
         return SimpleNamespace(
+            **self._sizes(params, X.shape[0], len(mean)),
             schedule=schedule,
-            width=params["width"] or default_width(X.shape[0], len(varying.mean)),
+            sampler=one_of("sampler", params["sampler"], tuple(SAMPLERS)),
             whole=bool((values == np.floor(values)).all()),
             rows=X.shape[0],
             constants=constants,
-            mean=varying.mean,
-            scale=np.sqrt(varying.variance),
-            smallest=varying.smallest,
-            largest=varying.largest,
+            mean=mean,
+            scale=scale,
+            smallest=smallest,
+            largest=largest,
         )
 
     def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
@@ -154,7 +219,7 @@ class DDPM(Baseline):
             mean, scale, smallest, _ = (each.to(x.device) for each in arrays)
             return domain.project(torch.where(x <= lift(smallest), smallest, x * scale + mean))
 
-        process = GaussianDiffusion(lift(arrays[2]), lift(arrays[3]), AMPLITUDES[plan.schedule])
+        process = GaussianDiffusion(lift(arrays[2]), lift(arrays[3]), AMPLITUDES[plan.schedule], SAMPLERS[plan.sampler])
         return Table(plan, plan.whole, lift, lower), process, MeanBlock(len(plan.mean))
 
     def _check_scorable(self, X: domains.Matrix) -> None:
@@ -176,6 +241,8 @@ class D3PM(Baseline):
         A state is drawn anew from all, or walks to its neighbours (the discretised Gaussian).
     states : int or None
         K; None takes the largest value of the data plus one.
+    network : "auto", "mlp", "unet" or a ``UNetSizes``
+        "auto" takes the U-Net for pictures.
     others : as the parameters of :class:`countjump.JumpModel` with the same names
 
     Examples
@@ -197,18 +264,17 @@ class D3PM(Baseline):
         if params["states"] is not None:
             states, advice = params["states"], "raise states, or truncate the data"
             domains.bad_value(X, lambda v: v >= states, f"is not below states={states}: {advice}")
-        constants = constants_of(stats)
+        pictures = isinstance(self.layout_, Pictures)
+        constants = constants_of(stats, pictures)
         varying = np.flatnonzero(np.isnan(constants))
-        outputs = len(varying) * states
-        if outputs > MAX_OUTPUTS:
-            need = (
-                f"{len(varying)} columns × {states} states need {outputs} outputs, and at most {MAX_OUTPUTS} are taken"
-            )
+        outputs, most = len(varying) * states, MOST_OF_PICTURES if pictures else MAX_OUTPUTS
+        if outputs > most:
+            need = f"{len(varying)} columns × {states} states need {outputs} outputs, and at most {most} are taken"
             raise ValueError(f"{need}: truncate the largest values, or take another model")
         return SimpleNamespace(
+            **self._sizes(params, X.shape[0], len(varying)),
             transition=transition,
             states=states,
-            width=params["width"] or default_width(X.shape[0], len(varying)),
             rows=X.shape[0],
             constants=constants,
             log_frequency=_log_frequency(Rows(X).select(varying), states),
@@ -217,7 +283,7 @@ class D3PM(Baseline):
     def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
         table = Table(plan, True, lambda x: x, lambda x: x, plan.states)
         process = CategoricalDiffusion(table.varying, TRANSITIONS[plan.transition](plan.states), Cosine())
-        return table, process, StateBlock(torch.from_numpy(plan.log_frequency))
+        return table, process, StateBlock(torch.from_numpy(plan.log_frequency), numbers=bool(plan.picture))
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         domains.bad_value(X, lambda v: v != np.floor(v), NOT_WHOLE)

@@ -47,6 +47,10 @@ PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 PICTURES_AT_ONCE = 16
 """Pictures that are evaluated together on a CPU: the more, the more of a small request is in vain."""
 
+LARGE_PICTURE, PICTURE_RATES, PICTURE_DECAY = 32, (2e-3, 2e-4), 1e-3
+"""Pixels a side from which on pictures are trained as in the paper's appendix A, with batches of 128; the learning rates below and
+from there on; and the decay of the weights."""
+
 SPARSE_DECAY = 1.0
 """The decay of the weights of wide sparse models: they have more of them than rows have taught."""
 
@@ -402,7 +406,10 @@ class Estimator(Fitted, ABC):
         shuffled = np.random.default_rng([self.seed_, 1]).permutation(rows.count)
         held_out = min(int(rows.count * params["validation_fraction"]), MOST_HELD_OUT)
         kept, training = shuffled[:held_out], shuffled[held_out:]
-        batch_size = params["batch_size"] or default_batch_size(rows.count, block.varying)
+        large = isinstance(self.layout_, Pictures) and max(self.layout_.shape[:2]) >= LARGE_PICTURE
+        pictures = isinstance(self.layout_, Pictures)
+        ordinary = (128 if large else 64) if pictures else default_batch_size(rows.count, block.varying)
+        batch_size = params["batch_size"] or ordinary
         updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
         if hasattr(denoiser.network, "drop"):
             denoiser.network.drop(default_dropout(rows.count, block.varying))
@@ -466,8 +473,9 @@ class Estimator(Fitted, ABC):
             rows=training,
             updates=updates,
             batch_size=batch_size,
-            learning_rate=params["learning_rate"] or (3e-3 if block.varying >= WIDE and not block.sparse else 1e-3),
-            weight_decay=SPARSE_DECAY if block.sparse else 0.0,
+            learning_rate=params["learning_rate"]
+            or (PICTURE_RATES[large] if pictures else 3e-3 if block.varying >= WIDE and not block.sparse else 1e-3),
+            weight_decay=PICTURE_DECAY if pictures else SPARSE_DECAY if block.sparse else 0.0,
             lr_schedule=params["lr_schedule"],
             ema=params["ema"],
             validation=validation if held_out else None,

@@ -54,7 +54,7 @@ class LowNoise:
     The last step draws x_0.
     """
 
-    spread: float = 0.0
+    spread: float = 1.0
 
     def __call__(
         self, process: Any, denoise: Denoise, step: ChainStep, s: Tensor, condition: Tensor | None, streams: Streams

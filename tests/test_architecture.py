@@ -78,7 +78,7 @@ ROOMS: dict[str, set[str]] = {
     "baselines": {
         *("schedules", "domains", "networks", "data", "blocks", "processes", "denoiser", "planning", "estimator"),
     },
-    "metrics": set(),
+    "metrics": {"atomic"},
     "report": set(),
     "evaluation": {"_version", "atomic", "metrics", "report"},
     "__init__": {"_version", "domains", "schedules", "transforms", "model", "evaluation"},
@@ -96,7 +96,7 @@ SHARED = {
     "processes": ("base",),
     "networks": ("time", "mlp", "unet"),
     "data": (
-        *("rows", "libraries", "columns", "tables", "annotated", "pictures"),
+        *("rows", "libraries", "columns", "tables", "annotated", "places", "pictures"),
         *("dialects", "cells", "matrices", "matrixmarket", "text"),
     ),
     "training": ("batches", "checkpoints", "optimisers"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
@@ -247,3 +248,81 @@ def test_d3pm_starts_at_the_frequencies() -> None:
 def test_d3pm_refuses_what_would_not_fit() -> None:
     with pytest.raises(ValueError, match=f"outputs, and at most {MAX_OUTPUTS} are taken: truncate"):
         D3PM().fit(np.array([[0], [MAX_OUTPUTS]]))
+
+
+# Pictures.
+
+
+def crosses(rows: int = 60) -> np.ndarray:
+    """Bright lines at random places of 8 × 8 pixels, in two colours."""
+    rng = np.random.default_rng(1)
+    x = np.zeros((rows, 8, 8, 2), dtype=np.uint8)
+    for image, (i, j) in zip(x, rng.integers(0, 8, (rows, 2)), strict=True):
+        image[i, :, 0] = image[:, j, 1] = 7
+    return x
+
+
+SMALL = {"width": 8, "batch_size": 16, "max_updates": 3, "random_state": 0, "progress": False}
+PICTURED = {"ddpm": DDPM(**SMALL), "d3pm": D3PM(**SMALL)}
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_pictures_keep_their_shape_and_kind(name: str, tmp_path: Path) -> None:
+    x = crosses()
+    model = clone(PICTURED[name]).fit(x)
+    drawn = model.sample(5, steps=3, random_state=1)
+    assert (drawn.shape, drawn.dtype) == ((5, 8, 8, 2), np.uint8)
+    assert drawn.max() <= 7
+    model.save(tmp_path / "model")
+    loaded = type(model).load(tmp_path / "model")
+    assert np.array_equal(loaded.sample(5, steps=3, random_state=1), drawn)
+    grey = clone(PICTURED[name]).fit(x[..., 0]).sample(2, steps=2)
+    assert grey.shape == (2, 8, 8)
+
+
+def test_all_models_of_pictures_have_one_network() -> None:
+    """Layers of the same sizes, but for the first and the last, whose channels are what each process sees and says."""
+    from countjump import JumpModel
+
+    x = crosses()
+    shapes = []
+    for model in (DDPM(**SMALL), D3PM(**SMALL), JumpModel(network="unet", **SMALL)):
+        weights = clone(model).fit(x).denoiser_.network.state_dict()
+        names = [name for name in weights if not name.removeprefix("network.").startswith(("input.", "output."))]
+        shapes.append({name.removeprefix("network."): weights[name].shape for name in names})
+    assert shapes[0] == shapes[1] == shapes[2]
+
+
+@pytest.mark.parametrize("name", PICTURED)
+def test_the_network_sees_pictures_as_they_are(name: str) -> None:
+    """Convolutions know no order: pictures that are moved round are answered moved round, away from the border."""
+    model = clone(PICTURED[name]).set_params(max_updates=1).fit(crosses())
+    network = model.denoiser_.network
+    z = torch.rand(1, 8, 8, 2)
+    moved = z.roll(2, dims=2)
+    with torch.no_grad():
+        kernel = network.network.input
+        seen = [kernel(each.movedim(-1, 1)) for each in (z, moved)]
+        whole = [network(each.flatten(1), torch.tensor([0.5])).unflatten(1, (8, 8, 2, -1)) for each in (z, z)]
+    assert torch.allclose(seen[0][..., 1:-3], seen[1][..., 3:-1], atol=1e-6)
+    assert torch.equal(whole[0], whole[1])
+    assert whole[0].shape[-1] == (1 if name == "ddpm" else 8)
+
+
+def test_one_fit_of_ddpm_is_sampled_in_two_ways() -> None:
+    model = clone(PICTURED["ddpm"]).fit(crosses())
+    by_ddim = model.sampled_by("ddim")
+    assert by_ddim.denoiser_ is model.denoiser_
+    assert (by_ddim.process_.noise, model.process_.noise) == (0, 1)
+    assert not np.array_equal(by_ddim.sample(4, 5, 0), model.sample(4, 5, 0))
+    assert np.array_equal(by_ddim.sampled_by("ancestral").sample(4, 5, 0), model.sample(4, 5, 0))
+    fitted_so = clone(PICTURED["ddpm"]).set_params(sampler="ddim").fit(crosses())
+    assert np.array_equal(fitted_so.sample(4, 5, 0), by_ddim.sample(4, 5, 0))
+    with pytest.raises(ValueError, match="sampler"):
+        model.sampled_by("euler")
+
+
+def test_a_u_net_needs_pictures() -> None:
+    with pytest.raises(ValueError, match="network='unet' needs pictures"):
+        DDPM(network="unet", **SMALL).fit(X)
+    assert DDPM(network="mlp", **SMALL).fit(crosses()).sample(2, 2).shape == (2, 8, 8, 2)

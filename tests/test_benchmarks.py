@@ -422,3 +422,34 @@ def test_cells_are_measured_once_and_drawn(cells, tmp_path, capsys, monkeypatch)
     with pytest.raises(SystemExit):
         cells.main([*words, "--updates", "3"])
     assert "choose another --out" in capsys.readouterr().err
+
+
+class Sights(torch.nn.Module):
+    """A small network of images in the Inception network's place: means of squares, of each colour."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.nn.functional.adaptive_avg_pool2d(x, 3).flatten(1)
+
+
+def test_randomising_costs_less_the_larger_lambda_is(tmp_path, monkeypatch):
+    """Figure 5 on images in the archive's form: exact encodings lose nothing, and a run that is repeated makes no features."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    randomising = importlib.import_module("benchmarks.randomising")
+    rng, labels = np.random.default_rng(0), np.arange(80) % 10
+    x = (rng.integers(0, 200, (80, 1, 1, 3)) + rng.integers(0, 56, (80, 32, 32, 3))).astype(np.uint8)
+    np.savez(tmp_path / "cifar10_5k1k_uint8.npz", x_train=x, y_train=labels, x_test=x[:10], y_test=labels[:10])
+    torch.jit.trace(Sights(), torch.zeros(1, 3, 299, 299)).save(str(tmp_path / "network.pt"))
+    places = {name: str(tmp_path / name) for name in ("cache", "out")}
+    words = ["--data", str(tmp_path), "--weights", str(tmp_path / "network.pt"), "--images", "16"]
+    words += ["--cache", places["cache"], "--out", places["out"]]
+    randomising.main(words)
+    records = json.loads((tmp_path / "out" / "figure5.json").read_text())
+    assert [r["encoding"] for r in records] == ["none", *["poisson"] * 6, *["units"] * 3]
+    assert records[0]["fid"] == pytest.approx(0, abs=1e-6)
+    poisson = [r["fid"] for r in records if r["encoding"] == "poisson"]
+    assert poisson == sorted(poisson, reverse=True)
+    assert (tmp_path / "out" / "figure5.md").read_text() == randomising.table(records)
+    assert (tmp_path / "out" / "figure5.png").read_bytes().startswith(b"\x89PNG")
+    made = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
+    randomising.main(words)
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == made

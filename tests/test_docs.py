@@ -156,8 +156,9 @@ def test_pages_use_the_words_of_the_field(page):
     assert [word for word in PRIVATE if re.search(rf"\b{word}\b", text)] == []
 
 
-def test_the_picture_is_small():
-    assert (ROOT / "docs" / "images" / "overview.png").stat().st_size < 200_000
+def test_the_pictures_are_small():
+    for name in ("overview.png", "thinning.gif"):
+        assert (ROOT / "docs" / "images" / name).stat().st_size < 200_000
 
 
 # The page of a model.

@@ -911,9 +911,9 @@ def test_parameters_that_cannot_be(params, error, words):
         fit_quickly(np.ones((3, 2)), **params)
 
 
-def test_pictures_are_advised_to_become_rows():
+def test_more_dimensions_than_a_picture_has_are_advised_to_become_rows():
     with pytest.raises(ValueError, match=r"X\.reshape\(len\(X\), -1\)"):
-        fit_quickly(np.ones((3, 4, 4)))
+        fit_quickly(np.ones((3, 4, 4, 2, 2)))
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.int64, np.uint64, np.int8])

@@ -145,3 +145,35 @@ def test_times(process: GaussianDiffusion) -> None:
     assert drawn.max() <= 1
     assert drawn.diff().min() > 0
     assert process.grid(4).tolist() == [1.0, 0.75, 0.5, 0.25, 0.0]
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("s", "t"), [(0.0, 0.3), (0.1, 0.4), (0.5, 0.9)])
+def test_steps_of_any_noise_have_the_same_marginals(noise: float, s: float, t: float) -> None:
+    """DDIM's lemma 1: z_s is linear in z_t and Gaussian, and so are both marginals; α_s x_0 and 1 − α_s² are left."""
+    process = GaussianDiffusion(-WIDE, WIDE, AMPLITUDES["cosine"], noise)
+    x, at_s, at_t = d(1.7)[None], times(s), times(t)
+    seen = process.marginal(x, at_t).entries
+    below, above = (process.posterior(seen.loc + side * seen.scale, x, at_s, at_t).entries for side in (-1, 1))
+    slope = (above.loc - below.loc) / (2 * seen.scale)
+    wanted = process.marginal(x, at_s).entries
+    assert torch.allclose((below.loc + above.loc) / 2, wanted.loc)
+    assert torch.allclose(slope**2 * seen.scale**2 + below.scale**2, wanted.scale**2)
+    assert torch.equal(below.scale == 0, torch.full_like(below.scale, noise == 0 or s == 0).bool())
+
+
+def test_ddim_draws_nothing_and_keeps_the_law_of_a_known_column() -> None:
+    """x_0 ~ N(1, 4), whose denoiser is known: the last state is a function of the first, and has the law of the data."""
+    process = GaussianDiffusion(-WIDE, WIDE, AMPLITUDES["cosine"], 0.0)
+
+    def denoise(z: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
+        alpha = process.schedule.alpha(t)[:, None]
+        return 1 + 4 * alpha / (4 * alpha**2 + 1 - alpha**2) * (z - alpha)
+
+    grid = process.grid(200)
+    first, again = (
+        sample_rows(process, denoise, grid, Streams([generator()], 4000), "cpu").squeeze(1) for _ in range(2)
+    )
+    assert torch.equal(first, again)
+    assert float(first.mean()) == pytest.approx(1, abs=4 * 2 / math.sqrt(4000))
+    assert float(first.std()) == pytest.approx(2, rel=0.05)

@@ -292,6 +292,18 @@ def test_a_killed_fit_goes_on_to_the_same_weights(tmp_path: Path):
         fitted(X, **OPTIONS | {"augment": None}, checkpoint_dir=tmp_path)
 
 
+def test_large_pictures_are_trained_as_in_the_paper(monkeypatch: pytest.MonkeyPatch):
+    stages = []
+    monkeypatch.setattr(
+        "countjump.estimator.run", lambda module, found, settings: stages.extend(found) or {"network": []}
+    )
+    JumpModel(width=4, progress=False, random_state=0).fit(pictures((32, 4)))
+    JumpModel(width=4, progress=False, random_state=0).fit(pictures((8, 8)))
+    paper, small = stages
+    assert (paper.learning_rate, paper.weight_decay, paper.batch_size) == (2e-4, 1e-3, 128)
+    assert (small.learning_rate, small.batch_size) == (2e-3, 64)
+
+
 # Mistakes.
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from countjump.atomic import check_writable
 from countjump.cli.asking import Answer, UsageError, command, import_torch
 
-EXPERIMENTS = ("documents", "univariate")
+EXPERIMENTS = ("documents", "images", "univariate")
 """The names of what is there, known without importing it."""
 
 
@@ -30,7 +30,10 @@ def add_commands(commands: Any) -> None:
     add("--runs", "N", "fits of each cell, with different seeds")
     add("--epochs", "N", "the length of training of the paper's methods, instead of the preset's")
     add("--steps", "LIST", "steps to sample JUMP with, such as 10,20, instead of the preset's")
-    add("--data", "DIR", "where the files of the documents are (default: that of COUNTJUMP_DATA)")
+    add("--data", "DIR", "where the files of the documents or images are (default: that of COUNTJUMP_DATA)")
+    add(
+        "--weights", "FILE", "of images: a TorchScript file of the Inception network, instead of that of countjump[fid]"
+    )
     add("--out", "DIR", "for records, tables and figures; what is there stays", required=True)
 
 
@@ -47,6 +50,7 @@ def run_demo(arguments: Namespace) -> Answer:
 def reproduce(arguments: Namespace) -> Answer:
     """Run an experiment of the paper, or what is missing of it."""
     overrides = {"paper_epochs": arguments.epochs, "steps": arguments.steps, "data": arguments.data}
+    overrides["weights"] = arguments.weights
     overrides = {name: value for name, value in overrides.items() if value is not None}
     out = Path(arguments.out)
     check_writable(out, directory=True)
@@ -57,6 +61,8 @@ def reproduce(arguments: Namespace) -> Answer:
     kind = experiments.EXPERIMENTS[arguments.experiment]
     if arguments.data is not None and not kind.reads_data:
         raise UsageError(f"--data is for experiments that read data, and {arguments.experiment} makes its own")
+    if arguments.weights is not None and not kind.sees_images:
+        raise UsageError(f"--weights is for experiments with images, and {arguments.experiment} has none")
     texts = arguments.only, arguments.methods
     only, methods = ([name.strip() for name in text.split(",") if name.strip()] for text in texts)
     try:

@@ -5,7 +5,6 @@ They are read from the files of a directory; 20 Newsgroups can also be had throu
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from countjump.data.places import ADVICE, data_directory
 from countjump.data.rows import as_matrix
 
 NAMES = ("20news-bow", "20news-tfidf", "nips-bow", "nips-tfidf", "pbmc")
@@ -22,7 +22,6 @@ FILES = {
     "nips": ("nips1-17_bow.npz", "nips1-17_vocab.txt"),
     "pbmc": ("pbmc_facs_counts.npz", "pbmc_facs_meta.npz"),
 }
-ADVICE = "pass the directory that holds it (--data DIR), or set COUNTJUMP_DATA"
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,12 +60,6 @@ def require(names: Iterable[str], directory: str | Path | None = None) -> None:
     """Raise FileNotFoundError where :func:`load` would, before anything is read."""
     for name in names:
         _files(name, directory)
-
-
-def data_directory(given: str | Path | None = None) -> Path | None:
-    """The given directory, else that of the environment variable ``COUNTJUMP_DATA``, else none."""
-    place = given or os.environ.get("COUNTJUMP_DATA")
-    return Path(place) if place else None
 
 
 def tfidf(counts: sp.csr_matrix) -> sp.csr_matrix:

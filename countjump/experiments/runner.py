@@ -62,6 +62,12 @@ class Experiment(ABC):
     reads_data = False
     """Whether its data sets are files that a person has."""
 
+    sees_images = False
+    """Whether it has use for the Inception network."""
+
+    out: Path
+    """Where it is run: for files of its own, beside the records."""
+
     def __init__(self, preset: str, overrides: Mapping[str, Any] | None = None) -> None:
         self.recipe = recipe(self.name)
         presets = self.recipe["presets"]
@@ -149,19 +155,27 @@ class Experiment(ABC):
         said["seconds_fit"] = round(time.perf_counter() - start, 2)
         said["updates"] = model.history_[-1]["update"] if model.history_ else 0
         if cell.method in PAPER:
-            said["epochs"] = round(said["updates"] / self._batches(x), 2)
+            said["epochs"] = round(said["updates"] / self._batches(cell, x), 2)
             said["asked_epochs"] = self.settings.get("paper_epochs")
         if curve := [round(record["loss"], 5) for record in model.history_ if "loss" in record]:
             said["learning_curve"] = curve
-        draws = 1 if cell.method in PAPER else self.settings.get("draws", 1)
         key, records = {"dataset": cell.dataset, "method": cell.method, "run": cell.run, "seed": seed}, []
+        said |= self.fitted(model, cell, x)
         for steps in cell.steps:
-            start = time.perf_counter()
-            y = model.sample(draws * self.size(cell), steps=steps, random_state=seed)
-            seconds = round((time.perf_counter() - start) / draws, 3)
-            measured = self.measure(cell, x, y, seed)
-            records.append(key | {"steps": steps} | measured | {"seconds_sample": seconds} | said)
+            records.append(key | {"steps": steps} | self.sampled(model, cell, x, steps, seed) | said)
         return records
+
+    def fitted(self, model: Any, cell: Cell, x: Any) -> Record:
+        """What is recorded of a fit besides its samples."""
+        return {}
+
+    def sampled(self, model: Any, cell: Cell, x: Any, steps: int, seed: int) -> Record:
+        """What is recorded of the samples with so many steps."""
+        draws = 1 if cell.method in PAPER else self.settings.get("draws", 1)
+        start = time.perf_counter()
+        y = model.sample(draws * self.size(cell), steps=steps, random_state=seed)
+        seconds = round((time.perf_counter() - start) / draws, 3)
+        return self.measure(cell, x, y, seed) | {"seconds_sample": seconds}
 
     def model(self, cell: Cell, x: Any, seed: int, checkpoint: Path | None = None) -> Any:
         """The method's: what has ``fit`` and ``sample``, and the ``history_`` of its updates."""
@@ -170,7 +184,7 @@ class Experiment(ABC):
         if cell.method == "jump":
             return JumpModel(max_updates=self.settings.get("updates"), width=self.recipe.get("width"), **training)
         epochs = self.settings.get("paper_epochs")
-        training["max_updates"] = epochs * self._batches(x) if epochs else self.settings["paper_updates"]
+        training["max_updates"] = epochs * self._batches(cell, x) if epochs else self.settings["paper_updates"]
         training |= {"batch_size": self.recipe["batch"], "width": WIDTH, "learning_rate": LEARNING_RATE}
         if cell.method == "ddpm":
             return DDPM(**training)
@@ -182,9 +196,13 @@ class Experiment(ABC):
         schedule = LinearBeta.solve(training["lam"] * float(x.mean()), timesteps=PAPER_STEPS)
         return JumpModel("count" if known["counts"] else NonNegative(), schedule=schedule, **training)
 
-    def _batches(self, x: Any) -> int:
+    def batch(self, cell: Cell) -> int:
+        """Rows of an update of the paper's methods."""
+        return self.recipe["batch"]
+
+    def _batches(self, cell: Cell, x: Any) -> int:
         """Of an epoch."""
-        return max(x.shape[0] // self.recipe["batch"], 1)
+        return max(x.shape[0] // self.batch(cell), 1)
 
 
 def recipe(name: str) -> dict[str, Any]:
@@ -239,6 +257,7 @@ def run(
     experiment.check(records, todo)
     experiment.look(todo)
     out.mkdir(parents=True, exist_ok=True)
+    experiment.out = out
     drawn = time.monotonic()
     try:
         for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):

@@ -114,18 +114,13 @@ def _levels(X: np.ndarray, asked: Mapping[str, Any], reasons: dict[str, str]) ->
     whole = bool((np.floor(X) == X).all()) and not isinstance(declared, Bounded)
     if whole and (X.dtype.kind != "f" or largest > 1):
         bytes_ = X.dtype == np.uint8 and largest > EIGHT_BITS / 2
-        bound = (
-            float(declared.bounds(1)[0])
-            if declared is not None and declared.max is not None
-            else float(EIGHT_BITS)
-            if bytes_
-            else max(largest, 1.0)
-        )
+        found = float(EIGHT_BITS) if bytes_ else max(largest, 1.0)
+        bound = found if given is None else float(given)
         if bound > 2**16 - 1:
             raise ValueError(f"a pixel of X is {bound:g}, and pictures have up to {2**16 - 1} levels: divide them")
         reasons["domain"] = f"Count(max={bound:g}): whole numbers" + (", as bytes hold them" if bytes_ else "")
         return Count(bound), bound, None
-    top = float(declared.bounds(1)[0]) if declared is not None and declared.max is not None else 1.0
+    top = 1.0 if given is None else float(given)
     if largest > top:
         raise ValueError(
             f"a pixel of X is {largest:g}: pictures are whole numbers, or reals from 0 to {top:g}: divide them by the largest value"

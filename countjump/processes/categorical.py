@@ -160,19 +160,23 @@ TRANSITIONS: dict[str, type[Transition]] = {"uniform": Uniform, "gaussian": Disc
 class StateBlock(nn.Module):
     """ln p̃(x) = ln P(x) + the network's answer, P the frequency of every state of every column (D, K).
 
-    A network that answers zero is right for independent columns. The network sees each state one-hot and as a number from −1 to 1.
+    A network that answers zero is right for independent columns. The network sees each state one-hot and as a number from −1 to 1;
+    with ``numbers`` as a number only, as that of pictures does.
     """
 
     sparse_inputs = True
     log_frequency: Tensor
 
-    def __init__(self, log_frequency: Tensor) -> None:
+    def __init__(self, log_frequency: Tensor, numbers: bool = False) -> None:
         super().__init__()
         self.register_buffer("log_frequency", log_frequency.float(), persistent=False)
         columns, self.states = log_frequency.shape
-        self.inputs, self.outputs = columns * (self.states + 1), columns * self.states
+        self.numbers, self.outputs = numbers, columns * self.states
+        self.inputs = columns if numbers else columns * (self.states + 1)
 
     def features(self, z: Tensor, alpha: Tensor) -> Tensor:
+        if self.numbers:
+            return (2 * z / (self.states - 1) - 1).float()
         one_hot = torch.zeros(*z.shape, self.states, device=z.device).scatter_(-1, z.long()[..., None], 1.0)
         return torch.cat([one_hot.flatten(1), (2 * z / (self.states - 1) - 1).float()], -1)
 

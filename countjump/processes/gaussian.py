@@ -87,6 +87,9 @@ class GaussianDiffusion(Process):
     """q(z_t given x_0) = N(α_t x_0, 1 − α_t²), reversed by q(z_s given z_t, x_0 = x̂), the prediction x̂ being clipped to
     [low, high], the range of each column's data.
 
+    ``noise`` is the η of DDIM (Song, Meng and Ermon 2021): a step keeps its marginals for any η, with 1 it is DDPM's ancestral
+    step, and with 0 it draws nothing.
+
     >>> process = GaussianDiffusion(torch.tensor([-2.0]), torch.tensor([2.0]), CosineAmplitude())
     >>> process.marginal(torch.tensor([[1.0]]), torch.tensor([[0.5]])).mean
     tensor([[0.7071]], dtype=torch.float64)
@@ -94,8 +97,8 @@ class GaussianDiffusion(Process):
 
     discrete = False
 
-    def __init__(self, low: Tensor, high: Tensor, schedule: Schedule) -> None:
-        self.low, self.high, self.schedule = low.double(), high.double(), schedule
+    def __init__(self, low: Tensor, high: Tensor, schedule: Schedule, noise: float = 1.0) -> None:
+        self.low, self.high, self.schedule, self.noise = low.double(), high.double(), schedule, noise
 
     def prior(self, rows: int, streams: Streams, device: torch.device | str) -> Tensor:
         """N(0, 1): exactly the law at t = 1, where α = 0."""
@@ -107,12 +110,15 @@ class GaussianDiffusion(Process):
         return Product(Normal(alpha * x, (1 - alpha**2).sqrt()))
 
     def posterior(self, z: Tensor, x: Tensor, s: Tensor, t: Tensor) -> Product:
-        """Normal, an atom at x_0 for s = 0 (DDPM's equations 6 and 7, for any s < t)."""
+        """Normal, an atom at x_0 for s = 0 (DDPM's equations 6 and 7, for any s < t; DDIM's equation 12 for any η).
+
+        α_s x_0 + √(σ_s² − v) ε, where ε = (z_t − α_t x_0)/σ_t, and v = η² σ_s² (1 − α_t²/α_s²)/σ_t² is its variance.
+        """
         alpha_s, alpha_t = self.schedule.alpha(s), self.schedule.alpha(t)
-        ratio = alpha_t / alpha_s
-        variance_s, variance_t, added = 1 - alpha_s**2, 1 - alpha_t**2, 1 - ratio**2
-        mean = ratio * variance_s / variance_t * z + alpha_s * added / variance_t * x
-        return Product(Normal(mean, (variance_s * added / variance_t).sqrt()))
+        variance_s, variance_t, added = 1 - alpha_s**2, 1 - alpha_t**2, 1 - (alpha_t / alpha_s) ** 2
+        variance = self.noise**2 * variance_s * added / variance_t
+        kept = ((variance_s - variance).clamp(min=0) / variance_t).sqrt()
+        return Product(Normal(alpha_s * x + kept * (z - alpha_t * x), variance.sqrt()))
 
     def loss(self, x: Tensor, z: Tensor, t: Tensor, prediction: Tensor, generator: torch.Generator) -> Tensor:
         """DDPM's simple loss ‖ε − ε̂‖² = (α_t/σ_t)² ‖x_0 − x̂‖² (equation 14), per column."""
