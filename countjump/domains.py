@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -218,24 +218,25 @@ DOMAINS: dict[str, type[Domain]] = {
 }
 
 
-def check_values(X: Matrix) -> None:
-    """What no model allows: NaN, infinity, and numbers beyond 2^53."""
-    bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first")
-    bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first")
+def check_values(X: Matrix, names: Sequence[str] | None = None) -> None:
+    """What no model allows: NaN, infinity, and numbers beyond 2^53. Columns are called by their ``names``, where they have some."""
+    bad_value(X, np.isnan, "is NaN: drop such rows or fill them in first", names)
+    bad_value(X, np.isinf, "is infinity (inf): drop such rows or cap them first", names)
     # Whole numbers as such: as float64, 2^53 + 1 would be 2^53.
-    bad_value(X, lambda v: v > _most(v), "is above 2^53, where float64 no longer holds every count: rescale it")
+    why = "2^53, where float64 no longer holds every whole number: rescale it"
+    bad_value(X, lambda v: v > _most(v), f"is above {why}", names)
     if (X.data if sp.issparse(X) else X).dtype.kind != "u":
-        bad_value(X, lambda v: v < -_most(v), "is below -2^53, where float64 no longer holds every count: rescale it")
+        bad_value(X, lambda v: v < -_most(v), f"is below -{why}", names)
 
 
 def _most(values: np.ndarray) -> Any:
     return MAX_COUNT if values.dtype.kind in "iu" else np.float64(MAX_COUNT)
 
 
-def check_not_negative(X: Matrix) -> None:
+def check_not_negative(X: Matrix, names: Sequence[str] | None = None) -> None:
     """What no domain allows: negative values have no counts."""
     why = "is negative. Negative values in data have no counts: shift the column (transform=Offset(...)), or take another model"
-    bad_value(X, lambda v: v < 0, why)
+    bad_value(X, lambda v: v < 0, why, names)
 
 
 def check_at_most(X: Matrix, domain: Domain) -> None:
@@ -250,10 +251,13 @@ def check_at_most(X: Matrix, domain: Domain) -> None:
         raise ValueError(f"{where} is above the bound {bound[place[1]]:g} of {name}: raise max, or drop it")
 
 
-def bad_value(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:
+def bad_value(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str, names: Sequence[str] | None = None) -> None:
     """Raise for the first value that is bad."""
     if place := find_value(X, lambda v, _: bad(v)):
-        raise ValueError(f"Input X[{place[0]}, {place[1]}] = {place[2]:g} {why}")
+        where = (
+            f"Input X[{place[0]}, {place[1]}] =" if names is None else f"column {names[place[1]]!r}, row {place[0]}:"
+        )
+        raise ValueError(f"{where} {place[2]:g} {why}")
 
 
 def bad_row(X: Matrix, bad: Callable[[np.ndarray], np.ndarray], why: str) -> None:

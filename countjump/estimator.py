@@ -297,9 +297,10 @@ class Estimator(Fitted, ABC):
             )
         if matrix.shape[1] == 0:
             raise ValueError(f"X has no columns: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
-        domains.check_values(matrix)
+        names = self.layout_.matrix_names if isinstance(self.layout_, Layout | Annotated) else None
+        domains.check_values(matrix, names)
         if not self._takes_negatives:
-            domains.check_not_negative(matrix)
+            domains.check_not_negative(matrix, names)
         return matrix
 
     def _device(self) -> torch.device:
@@ -558,9 +559,10 @@ class Estimator(Fitted, ABC):
             rows = self.labelled_.put(rows, own)
         return (rows, own) if return_y else rows
 
-    def _restore(self, rows: Any, like: Any = None) -> Any:
-        """A table of the kind that went in, where it was one; rows are called like those of a table that they are ``like``."""
-        return rows if self.layout_ is None else self.layout_.restore(rows, like)
+    def _restore(self, rows: Any, like: Any = None, known: np.ndarray | None = None) -> Any:
+        """A table of the kind that went in, where it was one; rows are called like those of a table that they are ``like``, and
+        have its values where these are ``known``."""
+        return rows if self.layout_ is None else self.layout_.restore(rows, like, known)
 
     def _draw(
         self,
@@ -629,7 +631,7 @@ class Estimator(Fitted, ABC):
         return Guided(self.denoiser_, float(weight))
 
     def _try(self) -> None:
-        """Draw a few rows, so that what does not fit together is noticed."""
+        """Draw a few rows, and write them as they went in, so that what does not fit together is noticed."""
         if self.denoiser_ is None:
             x = self.block_.latent(self.block_.empty(8, self.device_))
         else:
@@ -637,7 +639,11 @@ class Estimator(Fitted, ABC):
             given = None if self.conditions_ is None else self.conditions_.draw(np.linspace(0, 1, 8))
             times, condition = self.process_.grid(2), self._encode(given)
             x = sample_rows(self.process_, self.denoiser_, times, streams, self.device_, condition)
-        self.block_.write(x)
+        rows = self._finish(self.block_.write(x))
+        if isinstance(self.layout_, Layout):
+            rows = self._restore(rows)
+            if self.labelled_ is not None and self.conditions_ is not None:
+                self.labelled_.put(rows, self.conditions_.write(self.conditions_.draw(np.linspace(0, 0.9, 8))))
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
         """The reals, dtype and kind that went in."""
@@ -692,6 +698,8 @@ class Estimator(Fitted, ABC):
         if self.denoiser_ is None:  # nothing varies, and nothing is drawn
             steps = draws = 1
         X, y = self._split(X, y)
+        if hasattr(X, "columns"):
+            self._check_columns(X)
         matrix = without_denormals(without_float16(self._read(X, lenient=True)))
         self._check_columns(X)
         mass = np.zeros(matrix.shape[0]) if self.layout_ is None else self.layout_.escapes(X)

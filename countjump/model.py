@@ -223,8 +223,10 @@ class JumpModel(Starts):
         if isinstance(layout, Pictures):
             plan = planning.plan_images(X, layout.shape, params)
         else:
-            gaps, left_out = (0, ()) if layout is None else (len(layout.gaps), layout.left_out)
-            plan = planning.make_plan(X, params, self._column_names(), strings, gaps, left_out)
+            names = planning.Names(X.shape[1], self._column_names())
+            if layout is not None:
+                names = planning.Names(len(layout.names), self._column_names(), layout.left_out, layout.stand_ins)
+            plan = planning.make_plan(X, params, names, strings)
         plan.reasons.update(self._weights_said | ({} if layout is None else layout.reasons()))
         if self.progress:
             for name, reason in plan.reasons.items():

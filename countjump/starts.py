@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator
 from typing import Any
 
@@ -109,9 +110,9 @@ class Starts(Estimator):
 
         ``known`` says which columns are known, by number or name, or by one True or False for each, or which entries, by a mask
         of the shape of X; None says that all values are that are not missing. The other values of X are not looked at, and may be
-        NaN; what is drawn for them is never missing. The columns of a one-hot or simplex group are
-        known together or not at all. Counts behind weights are given, and come, as counts. Rows are of the kind of X and of the
-        model's dtype, and the same for the same rows and random_state.
+        NaN; what is drawn for them is never missing. The columns of a one-hot or simplex group are known together or not at all.
+        Counts behind weights are given, and come, as counts. Rows are of the kind of X and of the model's dtype, and the same for
+        the same rows and random_state.
 
         Where some columns of wide sparse rows are known and others not, a row is one of so many ``particles``: the more, the nearer
         to the conditional law, and the slower. ``y`` is that of :meth:`sample`, or None for no label.
@@ -129,6 +130,7 @@ class Starts(Estimator):
         matrix, mask = self._partly_known(X, known)
         read = self._read_y(y, matrix.shape[0])
         given = self._encode(read)
+        model = self._without_missing_levels()
         pieces, size = [], self._block_size(matrix.shape[1])
         if self.block_.sparse:
             size = max(size // particles, 1)
@@ -138,18 +140,29 @@ class Starts(Estimator):
             for number, start in enumerate(starts):
                 some, where = matrix[start : start + size], mask[start : start + size].copy()
                 own = None if given is None else given[start : start + size]
-                rows = self._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number), own)
+                rows = model._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number), own)
                 pieces.append(self._as_kind(rows, kind_of_matrix(X) or kind_of_matrix(matrix)))
                 progress.advance()
-        return self._joined(pieces, X, read)
+        return self._joined(pieces, X, read, mask)
 
-    def _joined(self, pieces: list[Any], X: Any, given: np.ndarray | None) -> Any:
+    def _joined(self, pieces: list[Any], X: Any, given: np.ndarray | None, known: np.ndarray | None = None) -> Any:
         """Blocks of rows as one matrix, or a table of the kind that the model was fitted to, with the labels that they have."""
         rows = sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
-        rows = self._restore(rows, X)
+        rows = self._restore(rows, X, known)
         if self.labelled_ is None or given is None or self.conditions_ is None:
             return rows
         return self.labelled_.put(rows, self.conditions_.write(given))
+
+    def _without_missing_levels(self) -> Starts:
+        """The same model, but that it draws no level that stands for a missing value."""
+        levels = {} if self.layout_ is None else self.layout_.levels
+        gone = {column: float(each.index(None)) for column, each in levels.items() if None in each}
+        if not gone:
+            return self
+        model = copy.copy(self)
+        model.block_, model.process_, model.denoiser_ = copy.deepcopy((self.block_, self.process_, self.denoiser_))
+        model.block_.exclude(gone)
+        return model
 
     # What is known.
 
@@ -239,6 +252,8 @@ class Starts(Estimator):
                     f"column {self._name(part.columns[place])} begins at {part.coding.offset[place]:g} and goes by steps of "
                     f"{part.coding.step[place]:g}, and only plain counts lose units: fit with transform=None to take it as counts"
                 )
+        if hasattr(X, "columns"):
+            self._check_columns(X)
         matrix = self._read(X)
         self._check_columns(X)
         self._check(matrix)
@@ -361,6 +376,8 @@ class Starts(Estimator):
         """The numbers of columns that are given by number or name, or by one True or False for every column."""
         count, names = self.n_features_in_, list(getattr(self, "feature_names_in_", []))
         several = [columns] if isinstance(columns, str | int | np.integer) else list(columns)
+        if self.labelled_ is not None:  # labels are known in any case
+            several = [each for each in several if each not in self.labelled_.names]
         if len(several) == count and all(isinstance(each, bool | np.bool_) for each in several):
             return np.flatnonzero(np.array(several, dtype=bool))
         places = []

@@ -158,6 +158,32 @@ def test_any_small_frame_is_fitted_and_comes_back(table):
     assert np.isfinite(model.score_samples(table.iloc[:2], steps=2, draws=1)).all()
 
 
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(rng(0).random(60), dtype="float32").mask(rng(1).random(60) < 0.3),
+        pd.Series([True, False] * 30, dtype=object),
+        pd.Series([1, 7, 3] * 20, dtype=object),
+        pd.Series([1, None, 3] * 20, dtype=object),
+        pd.Series(pd.to_datetime(1.5e9 + rng(0).random(60) * 3e7, unit="s")),
+    ],
+    ids=["single", "truth", "whole", "whole and none", "long and fine times"],
+)
+def test_values_keep_their_types(column):
+    new = short().fit(pd.DataFrame({"a": column, "b": rng(0).poisson(3, 60)})).sample(40, steps=2, random_state=0)["a"]
+    assert new.dtype == column.dtype
+    assert {type(v) for v in new.dropna()} == {type(v) for v in column.dropna()}
+    if column.dtype == object:
+        assert set(new.dropna()) <= set(range(-9, 99))
+
+
+def test_dtypes_of_pyarrow_come_back():
+    pytest.importorskip("pyarrow")
+    table = customers()[["city", "visits", "euros", "active", "first visit"]].convert_dtypes(dtype_backend="pyarrow")
+    new = short().fit(table).sample(30, steps=2, random_state=0)
+    assert [str(dtype) for dtype in new.dtypes] == [str(dtype) for dtype in table.dtypes]
+
+
 # Missing values.
 
 
@@ -203,6 +229,30 @@ def test_missing_values_are_completed_and_never_missing_again(model):
     pd.testing.assert_frame_equal(whole.where(there), table.where(there), check_dtype=False)
 
 
+def test_what_is_completed_keeps_new_levels_and_is_never_missing(model):
+    table = customers()
+    table.loc[0, "city"] = "Faro"
+    table["size"] = table["size"].cat.add_categories("XXL")
+    table.loc[1, "size"] = "XXL"
+    whole = model.complete(table, steps=3, random_state=0)
+    assert whole.loc[0, "city"] == "Faro"
+    assert whole.loc[1, "size"] == "XXL"
+    names = ["city", "member", "size", "rating"]
+    assert table[names].isna().any().all()
+    assert not whole[names].isna().any().any()
+    assert set(whole["city"]) <= {"Porto", "Lyon", "Köln", "Faro"}
+
+
+def test_what_stands_for_missing_values_is_no_atom_and_no_value(model):
+    g = rng(5)
+    value = np.where(g.random(400) < 0.4, np.nan, g.normal(0, 1, 400))
+    fitted = short(max_updates=100, width=32).fit(pd.DataFrame({"x": value, "n": g.poisson(3, 400)}))
+    assert "x:" not in fitted.choices_.get("atoms", "")
+    new = fitted.sample(2000, steps=5, random_state=0)["x"].dropna()
+    assert not (new == fitted.layout_.fills[0]).any()
+    assert new.value_counts().iloc[0] < 0.03 * len(new)
+
+
 def test_cross_validation_is_finite_on_frames_with_missing_values():
     from sklearn.model_selection import cross_val_score
 
@@ -230,6 +280,27 @@ def test_identifiers_are_fresh_and_have_the_form_of_the_old_ones():
     dropped = short(identifiers="drop").fit(table)
     assert list(dropped.sample(3, steps=2).columns) == ["n"]
     assert "dropped" in dropped.choices_["identifiers"]
+
+
+@pytest.mark.parametrize(
+    ("values", "fresh"),
+    [
+        (np.arange(200)[::-1].astype("uint8"), None),
+        (np.arange(128).astype("int8"), None),
+        (np.arange(100)[::-1].astype("int32"), [100, 101]),
+        (np.arange(100).astype("uint64") + np.uint64(2**64 - 200), None),
+    ],
+    ids=["uint8", "int8", "down", "uint64"],
+)
+def test_counters_of_any_dtype_can_be_sampled(values, fresh):
+    table = pd.DataFrame({"d": values, "z": rng(0).poisson(3, len(values))})
+    if values.dtype == "uint64":
+        with pytest.raises(ValueError, match="column 'd' has values above 2"):
+            short().fit(table)
+        return
+    new = short().fit(table).sample(2, steps=2)
+    assert new["d"].dtype == values.dtype
+    assert fresh is None or new["d"].tolist() == fresh
 
 
 def test_counts_that_happen_to_differ_are_no_identifiers():
@@ -295,11 +366,33 @@ def test_several_columns_are_the_labels():
         ("sort", "y names the column 'sort', and X has the columns 'customer'"),
         ("city", "the label in column 'city', row [0-9]+, is missing"),
         (("kind", "kind "), "'kind '"),
+        ("customer", "the label column 'customer' differs from row to row"),
+        ("last order", "the label column 'last order' holds dates or times"),
     ],
 )
 def test_a_wrong_name_of_a_label_is_said(y, words):
     with pytest.raises(ValueError, match=words):
         short().fit(customers(), y=y)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"euros": np.inf}, "column 'euros', row 0: inf is infinity"),
+        ({"euros": 1e300}, r"column 'euros', row 0: 1e\+300 is above 2\^53, where float64 no longer holds"),
+        ({"active": [[1]] * ROWS}, "column 'active', row 0: .* is not a number"),
+        ({"size": pd.Categorical([1.5, np.inf] * (ROWS // 2))}, "column 'size' has a category that is no finite"),
+        ({"active": [pd.Timestamp("2024-01-01", tz="UTC"), 3] * (ROWS // 2)}, r"row 0: .* pd.to_datetime\(column"),
+    ],
+)
+def test_errors_name_the_column_and_the_row(change, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        short().fit(customers().assign(**change))
+
+
+def test_reordered_columns_are_said(model):
+    with pytest.raises(ValueError, match="same order"):
+        model.score_samples(customers()[customers().columns[::-1]])
 
 
 # AnnData, polars and sparse frames.
@@ -346,7 +439,8 @@ def test_a_layer_and_a_backed_file_are_read(tmp_path):
     import anndata
 
     twice = short(layer="twice").fit(adata)
-    assert twice.sample(3, steps=2).X.shape == (3, 300)
+    made = twice.sample(3, steps=2)
+    assert (made.layers["twice"] != made.X).nnz == 0
     with pytest.raises(ValueError, match="X holds no layer 'thrice': it has 'twice'"):
         short(layer="thrice").fit(adata)
     adata.write_h5ad(tmp_path / "a.h5ad")

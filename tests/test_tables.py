@@ -682,6 +682,17 @@ NUMBERS, LEVELS = {"kind": "numbers", "dtype": "int64"}, {"kind": "levels", "dty
         {"fills": [1.0]},
         {"rows": "many"},
         {"index": {"kind": "numbers"}},
+        {"index": {"kind": "empty", "dtype": "object"}},
+        {"kinds": [NUMBERS, {"kind": "empty", "dtype": "nonsense"}]},
+        {"kinds": [NUMBERS, {**LEVELS, "levels": ["a", "a"]}]},
+        {
+            "kinds": [
+                NUMBERS,
+                {"kind": "times", "dtype": "datetime64[ns, No/Where]", "start": 0, "unit": "D", "every": 1},
+            ]
+        },
+        {"fills": [float("nan"), 0.0]},
+        {"rows": 10**400},
     ],
 )
 def test_a_hostile_layout_is_refused(change, tmp_path):

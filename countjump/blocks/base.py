@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -253,6 +253,9 @@ class Block(nn.Module, ABC):
         """The state z, but ``whole``, x_0 as it is :meth:`shown`, where it is ``known``: that is at its own time 0 all along."""
         return z
 
+    def exclude(self, values: Mapping[int, float]) -> None:
+        """Draw no more such a value of a column, by the column's number among the block's own; what has no levels draws on."""
+
     def check_known(self, x: Any, known: Tensor) -> None:
         """Raise where x cannot be what is ``known``."""
 
@@ -414,6 +417,10 @@ class Blocks(Block):
 
     def knowable(self, known: Tensor) -> Tensor:
         return torch.cat([part.knowable(known[:, place]) for part, place in self._each()], -1)
+
+    def exclude(self, values: Mapping[int, float]) -> None:
+        for part, place in zip(self.parts, self.places, strict=True):
+            part.exclude({own: values[column] for own, column in enumerate(place.tolist()) if column in values})  # type: ignore[operator]
 
     def check_known(self, x: Joint, known: Tensor) -> None:
         for part, *own in zip(self.parts, x.parts, self._known(known)[0].parts, strict=True):

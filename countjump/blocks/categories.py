@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -106,6 +107,13 @@ class Categories(Block):
         escapes, stays = (math.log(self.escape), math.log1p(-self.escape)) if self.escape else (-math.inf, 0.0)
         mass = torch.where(unknown, escapes, stays).double().sum(1)
         return torch.where(unknown[..., None], likeliest, x), mass
+
+    def exclude(self, values: Mapping[int, float]) -> None:
+        starts = np.cumsum([0, *self.spans[:-1]])
+        for group, start in enumerate(starts.tolist()):
+            if start in values and not self.dummies[group]:
+                left = self.possible[group] & (self.levels[group] != values[start])
+                self.possible[group] = left if left.any() else self.possible[group]
 
     # What is known.
 

@@ -18,7 +18,7 @@ from countjump.cli.asking import Answer, Parser, UsageError, plain_json, printab
 
 __all__ = ["main"]
 
-PROBLEMS = (UsageError, ValueError, TypeError, OSError, FloatingPointError, MemoryError)
+PROBLEMS = (UsageError, ValueError, TypeError, OSError, ArithmeticError, MemoryError)
 """What is answered with one line."""
 
 

@@ -33,6 +33,7 @@ class Annotated:
 
     gaps: ClassVar[tuple[tuple[int, ...], ...]] = ()
     left_out: ClassVar[tuple[int, ...]] = ()
+    stand_ins: ClassVar[dict[int, float]] = {}
 
     @classmethod
     def of(cls, X: Any, layer: str | None = None) -> Annotated | None:
@@ -90,7 +91,7 @@ class Annotated:
         """The columns are those of the matrix."""
         return known
 
-    def restore(self, matrix: Any, like: Any = None) -> Any:
+    def restore(self, matrix: Any, like: Any = None, known: np.ndarray | None = None) -> Any:
         """A table of the kind that went in; rows keep the names and annotations of a table that it is ``like``."""
         import pandas as pd
 
@@ -108,7 +109,9 @@ class Annotated:
             )
         var = pd.DataFrame({name: _recalled(each) for name, each in self.var.items()})
         var.index = pd.Index(self.names)
-        return anndata.AnnData(matrix, obs=obs, var=var)
+        return anndata.AnnData(
+            matrix, obs=obs, var=var, layers={} if self.layer is None else {self.layer: matrix.copy()}
+        )
 
     def described(self) -> dict[str, Any]:
         """As JSON."""

@@ -10,21 +10,26 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any, ClassVar
 
 import numpy as np
 
 WHOLE_DTYPES = tuple(f"{kind}{bits}" for kind in ("int", "uint", "Int", "UInt") for bits in (8, 16, 32, 64))
 REAL_DTYPES = ("float16", "float32", "float64", "Float32", "Float64")
-NUMBER_DTYPES = {"object", "bool", "boolean", *WHOLE_DTYPES, *REAL_DTYPES}
+NUMBER_DTYPES = {"object", "whole", "bool", "boolean", *WHOLE_DTYPES, *REAL_DTYPES}
 LEVEL_DTYPES = {"object", "str", "string", "category", "ordered", "bool", "boolean"}
-"""Of columns that come back as they were; those of other dtypes come back as the nearest of these."""
+"""Of columns that come back as they were; those of other dtypes come back as the nearest of these. "whole" are Python's whole
+numbers in a column of objects."""
 
 MOST_LEVELS = 4096
 """Of one column of strings."""
 
 LEAST_IDENTIFIERS = 50
 """Rows from which on a column that is different in all of them is taken for an identifier."""
+
+MOST_DIGITS = 15
+"""Of a number in an identifier that goes on."""
 
 NEARLY_ALL = 0.95
 """The share of different values from which on texts are no levels."""
@@ -74,7 +79,7 @@ class Numbers(Kind):
 
     def numbers(self, column: Any, name: str) -> np.ndarray:
         values = as_numpy(column)
-        if values.dtype.kind in "mM" or values.dtype.kind == "c":
+        if values.dtype.kind in "mMc":
             raise TypeError(f"column {name!r} holds {values.dtype} now, and held numbers when the model was fitted")
         if values.dtype.kind in "iu" and (np.abs(values.astype(object)) > 2**53).any():
             raise ValueError(
@@ -83,7 +88,10 @@ class Numbers(Kind):
         if values.dtype == object:
             for row, value in enumerate(values):
                 if not isinstance(value, int | float | np.number | np.bool_):
-                    remedy = "fill it in, or encode or drop the column"
+                    times = hasattr(value, "isoformat")
+                    remedy = (
+                        "make times of them, pd.to_datetime(column, utc=True)" if times else "encode or drop the column"
+                    )
                     raise TypeError(f"column {name!r}, row {row}: {value!r} is not a number: {remedy}")
         if values.dtype.kind == "f" and values.dtype.itemsize < 8:
             values = values.astype(str)  # 0.1 as it is written, not as the nearest number of fewer digits
@@ -98,12 +106,17 @@ class Numbers(Kind):
         elif kind in ("bool", "boolean"):
             values = numbers > 0
         else:
-            values = numbers if kind == "object" else numbers.astype(self.dtype.lower())
+            values = numbers if kind in ("object", "whole") else numbers.astype(self.dtype.lower())
+        if kind == "whole":
+            values = np.array([int(value) for value in np.rint(numbers)], dtype=object)
+            values[gone] = None
+            return series(values, "object")
         if not gone.any():
             return series(values, self.dtype)
         if self.dtype[0].isupper():
             return _masked(values, gone, self.dtype)
-        values = values.astype(object if self.dtype in ("object", "bool") else "float64" if kind != "float" else None)
+        kept = object if self.dtype in ("object", "bool") else values.dtype if kind == "float" else np.float64
+        values = values.astype(kept)
         values[gone] = None if values.dtype == object else np.nan
         return series(values, str(values.dtype))
 
@@ -123,10 +136,12 @@ class Levels(Kind):
     def __post_init__(self) -> None:
         if self.dtype not in LEVEL_DTYPES or self.missing not in ("None", "nan"):
             raise ValueError(f"levels of the unknown dtype {self.dtype!r}")
-        if not self.levels or not all(
-            level is None or isinstance(level, str | int | float | bool) for level in self.levels
-        ):
+        if not self.levels or not all(isinstance(level, str | int | float | bool | None) for level in self.levels):
             raise ValueError("levels are strings, numbers or None")
+        if len(set(self.levels)) < len(self.levels) or any(
+            isinstance(level, float) and not isfinite(level) for level in self.levels
+        ):
+            raise ValueError("levels are all different, and finite")
 
     def numbers(self, column: Any, name: str) -> np.ndarray:
         """The places of the levels; an unknown one is the place behind the last."""
@@ -139,7 +154,9 @@ class Levels(Kind):
         known = [level for level in self.levels if level is not None]
         levels = np.empty(len(self.levels), dtype=object)
         levels[:] = [(np.nan if self.missing == "nan" else None) if level is None else level for level in self.levels]
-        values = levels[numbers.astype(int)]
+        values = levels[
+            np.minimum(numbers.astype(int), len(levels) - 1)
+        ]  # an unknown level is known to the caller alone
         if self.dtype in ("category", "ordered"):
             return pd.Series(pd.Categorical(values, categories=known, ordered=self.dtype == "ordered"))
         return series(values, "object" if self.dtype == "bool" else self.dtype)
@@ -196,8 +213,9 @@ class Times(Kind):
         passed = nanoseconds(column, dtype)
         start = int(min(passed))
         apart = [each - start for each in passed]
-        unit = next(unit for unit, size in UNITS.items() if all(each % size == 0 for each in apart))
-        return cls(dtype, start, unit)
+        fitting = {unit: size for unit, size in UNITS.items() if max(apart) // size <= 2**53}  # as float64 holds them
+        exact = (unit for unit, size in fitting.items() if all(each % size == 0 for each in apart))
+        return cls(dtype, start, next(exact, list(fitting)[-1]))
 
     def numbers(self, column: Any, name: str) -> np.ndarray:
         try:
@@ -256,28 +274,26 @@ class Identifiers(Kind):
     modelled = False
 
     def __post_init__(self) -> None:
-        if (
-            self.dtype not in {*WHOLE_DTYPES, "object", "str", "string", "category"}
-            or not self.step
-            or self.digits > 100
-        ):
+        if self.dtype not in {*WHOLE_DTYPES, "object", "str", "string", "category"}:
             raise ValueError(f"identifiers of the unknown dtype {self.dtype!r}")
+        if not (0 < self.step < 2**62 and abs(self.last) < 2**63 and 0 <= self.digits <= MOST_DIGITS):
+            raise ValueError("identifiers beyond their limits")
 
     @classmethod
     def of(cls, column: Any, dtype: str, name: str, dropped: bool) -> Identifiers:
         """Those that follow some values."""
         values = [value for value in column.tolist() if value is not None and value == value]
         if dtype in WHOLE_DTYPES:
-            steps = set(np.diff(np.array(values, dtype=object)).tolist())
-            step = int(steps.pop()) if len(steps) == 1 else 1
-            return cls(dtype, int(min(values) if step < 0 else max(values)), step, dropped=dropped)
-        parts = [re.fullmatch(r"(.*?)(\d+)(\D*)", str(value), re.DOTALL) for value in values[:1000]]
+            steps = {abs(int(step)) for step in np.diff(np.array(values, dtype=object)).tolist()}
+            return cls(dtype, int(max(values)), steps.pop() if len(steps) == 1 else 1, dropped=dropped)
+        pattern = re.compile(rf"(.*?)(\d{{1,{MOST_DIGITS}}})(\D*)", re.DOTALL)
+        parts = [pattern.fullmatch(str(value)) for value in values]
         found = {(part[1], part[3]) for part in parts if part}
         if all(parts) and len(found) == 1:
-            (before, after), numbers = found.pop(), [re.fullmatch(r".*?(\d+)\D*", str(v), re.DOTALL) for v in values]
-            digits = [each[1] for each in numbers if each]
+            before, after = found.pop()
+            digits = [part[2] for part in parts if part]
             width = min(map(len, digits)) if any(each[0] == "0" for each in digits) else 0
-            return cls(dtype, max(map(int, digits)), 1, before, after, min(width, 100), dropped)
+            return cls(dtype, max(map(int, digits)), 1, before, after, width, dropped)
         return cls(dtype, 0, 1, f"{name} ", "", 0, dropped)
 
     def numbers(self, column: Any, name: str) -> np.ndarray:
@@ -297,6 +313,9 @@ class Empty(Kind):
     dtype: str
     name = "empty"
     modelled = False
+
+    def __post_init__(self) -> None:
+        self.restore(np.zeros(1), np.ones(1, dtype=bool))  # which raises if there is no such dtype
 
     def numbers(self, column: Any, name: str) -> np.ndarray:
         return np.zeros(len(column))
@@ -339,16 +358,22 @@ def kind_of(column: Any, name: str, declared: Sequence[Any] | None = None, ident
     if declared is None and not len(present):
         return Empty(str(column.dtype))
     if declared is None and is_times(column, present):
-        return Times.of(present, times_dtype(column))
+        try:
+            return Times.of(present, times_dtype(column))
+        except (ValueError, TypeError, AttributeError, KeyError) as error:
+            remedy = "convert them, to pandas' datetime64[ns] in UTC, say"
+            raise ValueError(f"column {name!r} holds times of the unknown dtype {column.dtype}: {remedy}") from error
     if kind in "c" or str(column.dtype).startswith("interval"):
         raise TypeError(f"column {name!r} holds values of dtype {column.dtype}: turn them into numbers or strings")
-    if is_levels(present) or (dtype in ("bool", "boolean", "object") and gone.any() and is_truth(present)):
+    truth = dtype in ("bool", "boolean", "object") and is_truth(present)
+    if is_levels(present) or (truth and (gone.any() or dtype == "object")):
         if declared is None and is_identifier(present):
             return Identifiers.of(present, dtype, name, identifiers == "drop")
         return Levels(dtype, _levels(column, present, gone, name, declared), _missing_mark(column, gone))
     if declared is None and is_identifier(present) and not gone.any():
         return Identifiers.of(present, dtype, name, identifiers == "drop")
-    return Numbers(dtype if dtype in NUMBER_DTYPES else "object")
+    whole = dtype == "object" and all(isinstance(value, int | np.integer) for value in present)
+    return Numbers("whole" if whole else dtype if dtype in NUMBER_DTYPES else "object")
 
 
 def _levels(column: Any, present: Any, gone: np.ndarray, name: str, declared: Sequence[Any] | None) -> tuple[Any, ...]:
@@ -361,6 +386,8 @@ def _levels(column: Any, present: Any, gone: np.ndarray, name: str, declared: Se
         known = tuple(column.cat.categories.tolist())
     else:
         known = tuple(sorted(set(values), key=lambda value: (str(type(value)), value)))
+    if any(isinstance(level, float) and not isfinite(level) for level in known):
+        raise ValueError(f"column {name!r} has a category that is no finite number: drop it")
     if len(known) > MOST_LEVELS:
         raise ValueError(
             f"column {name!r} has {len(known)} different strings, more than {MOST_LEVELS}: drop it, or merge the rare ones"
@@ -434,9 +461,12 @@ def is_identifier(column: Any) -> bool:
         return False
     if is_levels(column):
         return str(column.dtype) != "category" and column.nunique() > NEARLY_ALL * len(column)
-    if str(column.dtype) not in WHOLE_DTYPES or not column.is_unique:
+    dtype, least = str(column.dtype), int(column.min()) if len(column) and str(column.dtype) in WHOLE_DTYPES else 0
+    if dtype not in WHOLE_DTYPES or not column.is_unique:
         return False
-    return int(column.max()) - int(column.min()) + 1 < len(column) ** 2 / 40
+    most = int(column.max())
+    goes_on = most < np.iinfo(dtype.lower()).max // 2  # there is room for fresh ones
+    return goes_on and most - least + 1 < len(column) ** 2 / 40
 
 
 def dtype_of(column: Any) -> str:

@@ -8,7 +8,19 @@ from typing import Any
 import numpy as np
 
 from countjump.data.annotated import is_anndata
-from countjump.data.columns import Kind, Levels, Numbers, dtype_of, is_levels, is_missing, kind_of, recall, texts
+from countjump.data.columns import (
+    Kind,
+    Levels,
+    Numbers,
+    dtype_of,
+    is_identifier,
+    is_levels,
+    is_missing,
+    is_times,
+    kind_of,
+    recall,
+    texts,
+)
 from countjump.data.tables import as_frame, is_polars, plain_label
 
 
@@ -140,7 +152,15 @@ def _kind(column: Any, name: str) -> Kind:
         raise ValueError(
             f"the label in column {name!r}, row {row}, is missing: drop such rows, or give them a label of their own"
         )
+    if is_times(column, column):
+        raise ValueError(
+            f"the label column {name!r} holds dates or times: make labels of them, such as months, or numbers"
+        )
     if is_levels(column):
+        if is_identifier(column):
+            raise ValueError(
+                f"the label column {name!r} differs from row to row: it names rows, and says nothing of them"
+            )
         levels = column.cat.categories.tolist() if str(column.dtype) == "category" else sorted(set(texts(column, name)))
         return Levels(dtype_of(column), tuple(levels))
     kind = kind_of(column, name)

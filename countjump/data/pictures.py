@@ -39,6 +39,7 @@ class Pictures:
 
     gaps: ClassVar[tuple[tuple[int, ...], ...]] = ()
     left_out: ClassVar[tuple[int, ...]] = ()
+    stand_ins: ClassVar[dict[int, float]] = {}
 
     def reasons(self) -> dict[str, str]:
         """Nothing is decided here."""
@@ -69,7 +70,7 @@ class Pictures:
         rows = as_matrix(self.flat(X))
         return rows if known is None else np.where(known, rows, 0)
 
-    def restore(self, rows: np.ndarray, like: Any = None) -> np.ndarray:
+    def restore(self, rows: np.ndarray, like: Any = None, known: np.ndarray | None = None) -> np.ndarray:
         """Pictures again."""
         return rows.reshape(len(rows), *self.shape)
 

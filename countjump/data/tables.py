@@ -30,6 +30,9 @@ from countjump.data.libraries import require_library
 NAMED = 6
 """Columns that a sentence names, at most."""
 
+MIDDLE = np.linspace(0.45, 0.55, 41)
+"""Quantiles around what stands for missing values."""
+
 TABLES = ("frame", "polars", "objects")
 """What a table is: a DataFrame of pandas or of polars, or an array of objects."""
 
@@ -56,6 +59,10 @@ class Layout:
     fills: tuple[float, ...] = ()
     shares: tuple[float, ...] = ()
     """Of missing values, of every column."""
+    middles: tuple[tuple[float, ...], ...] = ()
+    """Of a column of reals with gaps, values around its fill, for a present value that comes out as the fill itself."""
+    arrow: tuple[tuple[int, str], ...] = ()
+    """The types of pyarrow that columns come back in."""
     rows: int = 0
     index: Kind | None = None
     index_name: str | None = None
@@ -92,17 +99,31 @@ class Layout:
             for place, (column, name) in enumerate(zip(columns, names, strict=True))
         )
         together: dict[bytes, list[int]] = {}
-        fills = [0.0] * len(kinds)
+        fills, middles = [0.0] * len(kinds), [()] * len(kinds)
         for place, (each, column, where) in enumerate(zip(kinds, columns, gone, strict=True)):
             if isinstance(each, Numbers | Times):
                 numbers = each.numbers(column[~where], names[place])
                 fills[place] = float(np.partition(numbers, (len(numbers) - 1) // 2)[(len(numbers) - 1) // 2])
                 if where.any():
+                    if isinstance(each, Numbers) and (numbers != np.rint(numbers)).any():
+                        middles[place] = tuple(np.quantile(numbers, MIDDLE, method="nearest").tolist())
                     together.setdefault(where.tobytes(), []).append(place)
         gaps = tuple(map(tuple, together.values()))
         shares = tuple(float(where.mean()) for where in gone)
         index, index_name = (None, None) if kind != "frame" else index_of(frame.index)
-        return cls(kind, labels, kinds, gaps, tuple(fills), shares, len(frame), index, index_name)
+        return cls(
+            kind,
+            labels,
+            kinds,
+            gaps,
+            tuple(fills),
+            shares,
+            tuple(middles),
+            arrow_types(X),
+            len(frame),
+            index,
+            index_name,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -118,6 +139,11 @@ class Layout:
     def levels(self) -> dict[int, tuple[Any, ...]]:
         """Of the columns that have some."""
         return {place: kind.levels for place, kind in enumerate(self.kinds) if isinstance(kind, Levels)}
+
+    @property
+    def stand_ins(self) -> dict[int, float]:
+        """What stands for missing values, of the columns that have some."""
+        return {column: self.fills[column] for gap in self.gaps for column in gap}
 
     @property
     def left_out(self) -> list[int]:
@@ -192,13 +218,15 @@ class Layout:
         """Which entries of the matrix are known if these (rows, columns) of the table are: whether values are missing is always."""
         return np.concatenate([known, np.ones((len(known), len(self.gaps)), dtype=bool)], 1)
 
-    def restore(self, matrix: np.ndarray, like: Any = None) -> Any:
-        """A table of the kind that went in; names of rows are fresh, or those of a table that it is ``like``."""
+    def restore(self, matrix: np.ndarray, like: Any = None, known: np.ndarray | None = None) -> Any:
+        """A table of the kind that went in; names of rows are fresh, or those of a table that it is ``like``, and so are the values
+        that are ``known`` (rows, columns)."""
         import pandas as pd  # type: ignore[import-untyped]
 
         gone = np.zeros((len(matrix), len(self.kinds)), dtype=bool)
         for place, gap in enumerate(self.gaps, len(self.kinds)):
             gone[:, list(gap)] = (matrix[:, place] > 0)[:, None]
+        matrix = self._without_fills(matrix, gone)
         before = None if like is None else self._frame(like)
         columns, kept = [], []
         for place, kind in enumerate(self.kinds):
@@ -209,6 +237,11 @@ class Layout:
                 columns.append(before.iloc[:, place].reset_index(drop=True))
             else:
                 columns.append(kind.restore(matrix[:, place], gone[:, place]))
+                if place in dict(self.arrow):
+                    arrow = require_library("pyarrow", "parquet", "a column of a dtype of pyarrow")
+                    columns[-1] = columns[-1].astype(pd.ArrowDtype(arrow.type_for_alias(dict(self.arrow)[place])))
+                if before is not None and known is not None:
+                    columns[-1] = overlaid(columns[-1], before.iloc[:, place], known[:, place])
         frame = pd.concat(columns, axis=1) if columns else pd.DataFrame(index=range(len(matrix)))
         if self.kind == "objects":
             table = np.empty(frame.shape, dtype=object)
@@ -218,7 +251,9 @@ class Layout:
         frame.columns = pd.Index([self.labels[place] for place in kept])
         if before is not None and self.kind == "frame":
             frame.index = before.index
-        elif self.index is not None:
+        elif self.index is None:
+            frame.index.name = self.index_name
+        else:
             fresh = self.index.restore(np.arange(1.0, len(frame) + 1), np.zeros(len(frame), dtype=bool))
             frame.index = pd.Index(fresh, name=self.index_name)
         if self.kind == "polars":
@@ -226,6 +261,16 @@ class Layout:
 
             return polars.from_pandas(frame)
         return frame
+
+    def _without_fills(self, matrix: np.ndarray, gone: np.ndarray) -> np.ndarray:
+        """Present reals that came out as what stands for missing ones are one of the values around it."""
+        chosen = np.random.default_rng(0).random(len(matrix))  # of row i it depends on i alone
+        matrix = matrix.copy()
+        for place, (middle, fill) in enumerate(zip(self.middles, self.fills, strict=True)):
+            if middle:
+                wrong = ~gone[:, place] & np.isclose(matrix[:, place], fill, 1e-9, 0)
+                matrix[wrong, place] = np.array(middle)[(chosen[wrong] * len(middle)).astype(int)]
+        return matrix
 
     def _frame(self, X: Any) -> Any:
         """A table of these columns."""
@@ -243,6 +288,8 @@ class Layout:
         return {
             **{"kind": self.kind, "labels": list(self.labels), "kinds": [kind.described() for kind in self.kinds]},
             **{"gaps": [list(gap) for gap in self.gaps], "fills": list(self.fills), "shares": list(self.shares)},
+            "middles": [list(middle) for middle in self.middles],
+            "arrow": [list(each) for each in self.arrow],
             **{"rows": self.rows, "index": self.index and self.index.described(), "index_name": self.index_name},
         }
 
@@ -250,9 +297,11 @@ class Layout:
     def recall(cls, described: dict[str, Any]) -> Layout:
         """Back from :meth:`described`; what is no layout is an error."""
         labels, kinds = tuple(described["labels"]), tuple(map(recall, described["kinds"]))
-        gaps = tuple(map(tuple, described["gaps"]))
+        gaps, middles, arrow = (tuple(map(tuple, described[name])) for name in ("gaps", "middles", "arrow"))
         fills, shares = (tuple(map(float, described[name])) for name in ("fills", "shares"))
-        if described["kind"] not in TABLES or not len(labels) == len(kinds) == len(fills) == len(shares):
+        if described["kind"] not in TABLES or not len(labels) == len(kinds) == len(fills) == len(shares) == len(
+            middles
+        ):
             raise ValueError(f"{described['kind']!r} is no kind of table, or its columns do not match")
         if not all(label is None or isinstance(label, str | int | float | bool) for label in labels):
             raise ValueError("a name of a column that is no string or number")
@@ -262,17 +311,34 @@ class Layout:
             for column in inside
         ):
             raise ValueError("gaps of columns that have none")
-        rows, index, name = described["rows"], described["index"], described["index_name"]
-        if type(rows) is not int or rows < 0 or not (name is None or isinstance(name, str)):
+        rows, name = described["rows"], described["index_name"]
+        index = None if described["index"] is None else recall(described["index"])
+        if (
+            not isinstance(index, Identifiers | Times | None)
+            or not np.isfinite([*fills, *shares, *sum(middles, ())]).all()
+        ):
+            raise ValueError("a table with a strange index, or numbers that are not finite")
+        if type(rows) is not int or not 0 <= rows < 2**53 or not (name is None or isinstance(name, str)):
             raise ValueError("a table without rows, or with a strange index")
-        return cls(
-            described["kind"], labels, kinds, gaps, fills, shares, rows, None if index is None else recall(index), name
-        )
+        return cls(described["kind"], labels, kinds, gaps, fills, shares, middles, arrow, rows, index, name)
 
 
 def said_columns(names: Sequence[str]) -> str:
     """Some names in words, not too many of them."""
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def overlaid(column: Any, before: Any, known: np.ndarray) -> Any:
+    """A column with the values that were there before where these are known, exactly as they were, new levels included."""
+    import pandas as pd
+
+    if known.all():
+        return before.reset_index(drop=True)
+    if str(column.dtype) == "category":
+        old = before.astype(object)[known].dropna()
+        column = column.cat.add_categories([v for v in old.unique() if v not in column.cat.categories])
+    values = column.astype(object).where(~known, before.astype(object).reset_index(drop=True))
+    return pd.Series(values, dtype=column.dtype)
 
 
 def numbered(labels: Sequence[Any]) -> tuple[str, ...]:
@@ -293,6 +359,8 @@ def plain_label(label: Any) -> Any:
     """The label of a column as JSON holds it."""
     if isinstance(label, np.generic):
         label = label.item()
+    if isinstance(label, float) and not np.isfinite(label):
+        return str(label)
     return label if label is None or isinstance(label, str | int | float | bool) else str(label)
 
 
@@ -307,9 +375,9 @@ def is_polars(X: Any) -> bool:
 
 
 def as_frame(X: Any) -> Any:
-    """A table as a DataFrame of pandas; None for a matrix of numbers."""
+    """A table as a DataFrame of pandas, with dtypes of numpy's and pandas' own; None for a matrix of numbers."""
     if is_frame(X):
-        return X
+        return _without_arrow(X)
     if is_polars(X):
         return _from_polars(X)
     table = as_objects(X)
@@ -333,6 +401,33 @@ def as_objects(X: Any) -> np.ndarray | None:
     if table.ndim != 2 or not any(isinstance(value, str) for value in table.flat):
         return None
     return table
+
+
+def arrow_types(X: Any) -> tuple[tuple[int, str], ...]:
+    """Of the columns of a frame whose dtype is one of pyarrow's."""
+    import pandas as pd
+
+    dtypes = enumerate(X.dtypes) if is_frame(X) else ()
+    found = [(place, str(dtype.pyarrow_dtype)) for place, dtype in dtypes if isinstance(dtype, pd.ArrowDtype)]
+    known = ("int", "uint", "float", "double", "bool", "string", "large_string", "date32", "timestamp", "duration")
+    return tuple((place, name) for place, name in found if name.startswith(known) and ", " not in name)
+
+
+def _without_arrow(frame: Any) -> Any:
+    """The table with pandas' nullable dtypes in the place of pyarrow's."""
+    import pandas as pd
+
+    arrow = [place for place, dtype in enumerate(frame.dtypes) if isinstance(dtype, pd.ArrowDtype)]
+    if not arrow:
+        return frame
+    columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+    for place in arrow:
+        kind = frame.dtypes.iloc[place].numpy_dtype
+        nullable = {"b": "boolean", "M": kind, "m": kind}.get(kind.kind, "string")
+        if kind.kind in "iuf":
+            nullable = str(kind).capitalize().replace("Uint", "UInt")
+        columns[place] = columns[place].astype(nullable)
+    return pd.concat(columns, axis=1)
 
 
 def _from_polars(X: Any) -> Any:

@@ -41,11 +41,17 @@ class Group:
 
 
 class Names:
-    """How columns are called in requests and in words."""
+    """How columns are called in requests and in words; ``silent`` ones are not, nor are ``stand_ins`` for missing values."""
 
-    def __init__(self, count: int, names: Sequence[str] | None = None, silent: Iterable[int] = ()) -> None:
+    def __init__(
+        self,
+        count: int,
+        names: Sequence[str] | None = None,
+        silent: Iterable[int] = (),
+        stand_ins: Mapping[int, float] | None = None,
+    ) -> None:
         self.count, self.names = count, None if names is None else [str(name) for name in names]
-        self.silent = set(silent)
+        self.silent, self.stand_ins = set(silent), dict(stand_ins or {})
 
     def __getitem__(self, column: int) -> str:
         return str(column) if self.names is None else self.names[column]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -93,23 +93,18 @@ class Planned:
 
 
 def make_plan(
-    X: Any,
-    asked: Mapping[str, Any],
-    names: Sequence[str] | None = None,
-    strings: Mapping[int, int] | None = None,
-    gaps: int = 0,
-    left_out: Iterable[int] = (),
+    X: Any, asked: Mapping[str, Any], names: Names | None = None, strings: Mapping[int, int] | None = None
 ) -> Plan:
     """Resolve every "auto" of the options that were ``asked`` for, for these rows; columns of ``strings`` have so many levels.
 
-    The last columns, as many as there are ``gaps``, say where values of others are missing. What is ``left_out`` never changes, and
-    is not spoken of.
+    Columns behind those that have names say where values of others are missing.
     """
     reasons: dict[str, str] = {}
     lam = asked["lam"]
     if isinstance(lam, str) and lam != "auto":
         raise ValueError(f"lam={lam!r} is unknown: use 'auto', a positive number, or one per column")
-    called = Names(X.shape[1] - gaps, names, left_out)
+    called = names or Names(X.shape[1])
+    gaps = X.shape[1] - called.count
     scaled = asked["process"] == "poisson" or not isinstance(lam, str) or asked["belief"] not in ("auto", "mixture")
     table = X[:, : X.shape[1] - gaps] if gaps else X
     groups = find_groups(table, asked["domain"], asked.get("transform", "auto"), called, strings or {}, scaled, reasons)
@@ -248,6 +243,7 @@ def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
     said = []
     for place, column in enumerate(part.columns):
         order = np.argsort(-shares[place], kind="stable")[: int((shares[place] > 0).sum())]
+        order = order[~np.isclose(atoms[place, order], names.stand_ins.get(int(column), np.nan), 1e-9)]
         shown = ", ".join(f"{atoms[place, at]:g} ({shares[place, at]:.1%})" for at in order[:3])
         if len(order):
             more = f" and {len(order) - 3} more" if len(order) > 3 else ""
