@@ -106,7 +106,8 @@ class Layout:
                 fills[place] = float(np.partition(numbers, (len(numbers) - 1) // 2)[(len(numbers) - 1) // 2])
                 if where.any():
                     if isinstance(each, Numbers) and (numbers != np.rint(numbers)).any():
-                        middles[place] = tuple(np.quantile(numbers, MIDDLE, method="nearest").tolist())
+                        around = np.quantile(numbers, MIDDLE, method="nearest")
+                        middles[place] = tuple(around[around != fills[place]].tolist())
                     together.setdefault(where.tobytes(), []).append(place)
         gaps = tuple(map(tuple, together.values()))
         shares = tuple(float(where.mean()) for where in gone)
