@@ -24,7 +24,7 @@ PARAMETERS: dict[str, tuple[str | tuple[str, ...], str]] = {
     "components": ("N", "components of a mixture, of each family"),
     "objective": (("auto", "nll", "reweighted", "elbo"), "what is minimised"),
     "decode": (("auto", "latent", "mean", "draw"), "how counts become data"),
-    "schedule": (("linear-beta", "cosine", "geometric"), "how fast units are removed"),
+    "schedule": (("auto", "linear-beta", "cosine", "geometric"), "how fast units are removed"),
     "width": ("N", "hidden units of the network"),
     "batch_size": ("N", "rows per update"),
     "learning_rate": ("NUMBER", "the largest learning rate"),
