@@ -240,7 +240,12 @@ def test_version(capsys):
     assert capsys.readouterr().out.strip() == f"countjump {__version__}"
 
 
-@pytest.mark.parametrize("argv", [[], ["fly"], ["fit", "data.npz"], ["fit", "data.npz", "--out", "m", "--depth", "3"]])
+FIT = ["fit", "data.npz", "--out", "m"]
+
+
+@pytest.mark.parametrize(
+    "argv", [[], ["fly"], ["--vers"], FIT[:2], [*FIT, "--depth", "3"], [*FIT, "--max-update", "10"]]
+)
 def test_words_that_are_no_command_or_option(argv, capsys):
     assert "--help" in mistake(capsys, *argv, code=2)
 

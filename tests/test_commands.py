@@ -153,17 +153,23 @@ def test_inspect_says_what_is_in_every_column(place, tmp_path, capsys):
     table["same"] = "x"
     table["far"] = [1] * 40 + [2] * 39 + [10_000_000]
     table["mostly"] = [str(n % 7) for n in range(79)] + ["seven"]
+    table["remark"] = ["none"] * 30 + [f"remark {n}" for n in range(50)]
+    table["town"] = ["Oslo"] * 40 + ["Rome"] * 36 + list("abcd")
+    table["day"] = [f"{n % 28 + 1:02}.{n % 12 + 1:02}.2024" for n in range(80)]
     write_table(tmp_path / "data.csv", table)
     code, out, _ = run(capsys, "inspect", tmp_path / "data.csv")
     assert code == 0
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
-    assert out.splitlines()[0].endswith("80 rows × 8 columns, separator ',', decimal mark '.', utf-8")
+    assert out.splitlines()[0].endswith("80 rows × 11 columns, separator ',', decimal mark '.', utf-8")
     assert re.search(r"visits to us +whole +count +0 +\d+\.\d\d%", lines["visits to us"])
     assert "categorical, 2 levels" in lines["kind"]
     assert "from 1900, steps of 5" in lines["year"]
     assert "never changes" in lines["same"]
     assert "the largest value stands alone" in lines["far"]
     assert "numbers but for 'seven'" in lines["mostly"]
+    assert "most of its values occur once: drop it, or declare what it is" in lines["remark"]
+    assert "4 levels occur once" in lines["town"]
+    assert re.search(r"^day +date +count", lines["day"])
     assert "yes/no" in lines["member"]
     assert "what a model would do, and why" in out
     facts = answer(capsys, "inspect", tmp_path / "data.csv")
@@ -291,6 +297,9 @@ def test_missing_values_dates_and_labels_go_through_every_command(tmp_path, caps
     assert "from 2024-02-28, steps of 1 D" in lines["first"]
     assert re.search(r"first +date +count .*\d\d\.\d\d%", lines["first"])
     assert run(capsys, "fit", data, "--label", "kind", "--out", model, *QUICK)[0] == 0
+    there = read_table(data).shape[1]
+    said = f"{there}, {there - 2} of them modelled, 1 the label, 1 left out"
+    assert answer(capsys, "info", model)["columns"] == said
     words = ["sample", model, "--rows", 40, "--steps", 2, "--seed", 0, "--quiet", "--out", new]
     assert run(capsys, *words, "--label", "keen")[0] == 0
     table = read_table(new)

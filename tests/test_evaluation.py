@@ -15,6 +15,7 @@ from countjump.metrics.columns import compare, describe
 from countjump.metrics.pairs import dependence
 from countjump.metrics.reading import read
 from countjump.metrics.safety import Distances, membership_auc, nearer, nearest_distances, nearest_other
+from countjump.report.charts import bars
 
 SETS = ["wine", "cancer", "mixed", "wide"]
 
@@ -82,9 +83,30 @@ def test_a_wrong_column_is_named_and_gives_rows_away():
     synthetic["visits"] += 4
     found = evaluate(real, synthetic)
     assert verdict(found)["columns"] == "poor"
-    assert "visits" in found[found.metric == "columns"].meaning.item()
+    assert found[found.metric == "columns"].meaning.item().startswith("Clearly off: 1 of 6 columns (“visits”)")
+    assert line(found) == "These rows are easily told from real ones: do not rely on them."
     assert found[found.metric == "gives_away"].column.iloc[0] == "visits"
     assert value(found, "w1", "visits") == pytest.approx(4, abs=0.4)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ("column", "Some columns are clearly off: look closer"),
+        ("both", "Some columns .* and the dependence .* is lost:"),
+    ],
+)
+def test_the_line_says_what_is_wrong_where_rows_are_not_easily_told(fault, said):
+    rng = np.random.default_rng(20)
+    real, synthetic = (pd.DataFrame(rng.normal(size=(1200, 8)) + 0.5 * rng.normal(size=(1200, 1))) for _ in range(2))
+    synthetic[0] *= 1.5
+    if fault == "both":
+        synthetic = by_column(synthetic, rng)
+    found = evaluate(real.add_prefix("x"), synthetic.add_prefix("x"))
+    assert found[found.metric == "two_sample_auc"].judgement.item() != "poor"
+    assert verdict(found)["overall"] == "poor"
+    assert re.match(said, line(found))
+    assert "(“x0”" in found[found.metric == "columns"].meaning.item()
 
 
 def test_what_is_missing_is_compared_too():
@@ -110,6 +132,16 @@ def test_labels_that_mean_nothing_are_useless_and_numbers_are_regressed():
     useful = evaluate(real, mixed(600, rng), holdout=mixed(300, rng), label="since")
     assert useful.query("metric == 'r_squared'").judgement.item() == "good"
     assert "held-out" in useful.query("part == 'verdict' and metric == 'usefulness'").meaning.item()
+
+
+def test_usefulness_is_not_judged_where_real_rows_gain_nothing():
+    rng = np.random.default_rng(17)
+    real, synthetic, holdout = (mixed(400, rng).assign(luck=rng.random(400) < 0.25) for _ in range(3))
+    found = evaluate(real, synthetic, holdout=holdout, label="luck")
+    assert found[(found.part == "usefulness") & (found.metric == "accuracy")].judgement.item() == ""
+    assert verdict(found)["usefulness"] == ""
+    assert "cannot be judged: even real rows" in found[found.metric == "usefulness"].meaning.item()
+    assert line(found).startswith("These rows are hard to tell")
 
 
 # Input.
@@ -236,6 +268,11 @@ def test_the_page_holds_all_it_needs_and_escapes_names(tmp_path):
     assert "cannot be said whether training rows" in page
     assert page.count("<article") >= 6
     assert page.count("floor") > 10
+
+
+def test_bars_say_both_shares():
+    drawn = bars(["yes", "no"], np.array([0.76, 0.24]), np.array([0.74, 0.26]))
+    assert re.findall(r">([^<>]+)</text>", drawn) == ["yes", "76% → 74%", "no", "24% → 26%"]
 
 
 def test_nothing_is_computed_for_a_page_that_cannot_be_written(tmp_path):

@@ -267,6 +267,15 @@ def test_a_character_that_an_encoding_lacks(tmp_path):
         (["TRUE", "", "FALSE"], "boolean", [True, None, False]),
         (["2024-01-02", "2024-02-30"], "text", ["2024-01-02", "2024-02-30"]),
         (["01/02/2024", "03/02/2024"], "text", ["01/02/2024", "03/02/2024"]),
+        (["13/02/2024", "01/13/2024"], "text", ["13/02/2024", "01/13/2024"]),
+        (["13/13/2024"], "text", ["13/13/2024"]),
+        (["00/02/2024"], "text", ["00/02/2024"]),
+        (["13/02/2024", "01.02.2024"], "text", ["13/02/2024", "01.02.2024"]),
+        (["01.02.2024", "2024-02-01"], "text", ["01.02.2024", "2024-02-01"]),
+        (["31.01.2024", "31.02.2024"], "text", ["31.01.2024", "31.02.2024"]),
+        (["1.5.2024", "2.5.2024"], "text", ["1.5.2024", "2.5.2024"]),
+        (["01.05.24"], "text", ["01.05.24"]),
+        (["01.05.2024 24:00"], "text", ["01.05.2024 24:00"]),
         (["x", "NA", "None", "null", ""], "text", ["x", "NA", "None", "null", None]),
         (["NA", "NA"], "text", ["NA", "NA"]),
         (["", '""'], "float64", [None, None]),
@@ -312,6 +321,55 @@ def test_dates_are_written_as_they_were_or_as_they_must_be(tmp_path):
     table.loc[0, "t"] += pd.Timedelta(milliseconds=1)
     write_table(tmp_path / "b.csv", table, dialect)
     assert (tmp_path / "b.csv").read_text().splitlines()[1] == "2024-01-02 01:00:00,2024-01-02T10:30:00.001"
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["01.02.2024", "31.12.1999"], ["2024-02-01", "1999-12-31"]),
+        (["01.02.2024 10:30", "", "31.12.1999 23:59"], ["2024-02-01T10:30", None, "1999-12-31T23:59"]),
+        (["01.02.2024 10:30:05", "31.12.1500 23:59:59"], ["2024-02-01T10:30:05", "1500-12-31T23:59:59"]),
+        (["01/02/2024", "13/02/2024", ""], ["2024-02-01", "2024-02-13", None]),
+        (["01/02/2024", "02/13/2024", ""], ["2024-01-02", "2024-02-13", None]),
+        (["02/29/2024 00:00", "12/31/2023 10:00"], ["2024-02-29T00:00", "2023-12-31T10:00"]),
+    ],
+)
+def test_days_in_other_orders_are_dates_and_are_written_so(cells, values, tmp_path):
+    path = text(tmp_path, "\n".join(["when;price", *(f"{cell};1,5" for cell in cells), ""]))
+    table, dialect = read_with_dialect(path)
+    expected = np.array([value or "NaT" for value in values], dtype="datetime64[us]")
+    np.testing.assert_array_equal(table["when"].to_numpy(dtype="datetime64[us]"), expected)
+    near = min(value for value in values if value) > "1678"
+    assert table["when"].dtype == (pd.to_datetime(["2000-01-01"]).dtype if near else "datetime64[us]")
+    assert table["price"].tolist() == [1.5] * len(cells), "the points of dates are no decimal marks"
+    write_table(tmp_path / "b.csv", table, dialect)
+    assert (tmp_path / "b.csv").read_bytes() == path.read_bytes()
+    table.loc[0, "when"] += pd.Timedelta(seconds=7)
+    write_table(tmp_path / "c.csv", table, dialect)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "c.csv"), table)
+
+
+def test_clear_days_say_what_unclear_ones_of_other_pieces_are(tmp_path):
+    days = {"first": "13/02/2024", "second": "02/13/2024", "neither": "02/03/2024", "dots": "13.02.2024", "gone": ""}
+    head, rows = ",".join(days), ["04/03/2024,04/03/2024,04/03/2024,04/03/2024,04/03/2024"] * ROWS
+    path = text(tmp_path, "\n".join([head, *rows, ",".join(days.values()), ""]))
+    table, dialect = read_with_dialect(path)
+    assert table["first"][[0, ROWS]].tolist() == [pd.Timestamp("2024-03-04"), pd.Timestamp("2024-02-13")]
+    assert table["second"][[0, ROWS]].tolist() == [pd.Timestamp("2024-04-03"), pd.Timestamp("2024-02-13")]
+    for name in ("neither", "dots"):
+        assert table[name][[0, ROWS]].tolist() == ["04/03/2024", days[name]]
+    assert table["gone"].isna().tolist() == [False] * ROWS + [True]
+    assert dialect.forms == {"first": "DD/MM/YYYY", "second": "MM/DD/YYYY"}
+    write_table(tmp_path / "b.csv", table, dialect)
+    assert (tmp_path / "b.csv").read_bytes() == path.read_bytes()
+
+
+def test_pieces_with_days_of_two_kinds_are_text(tmp_path):
+    cells = ["13/02/2024"] * ROWS + ["02/13/2024"]
+    table = read_table(text(tmp_path, "\n".join(["a", *cells])))
+    assert table["a"].tolist() == cells
+    cells = ["13.02.2024"] * ROWS + ["2024-02-13"]
+    assert read_table(text(tmp_path, "\n".join(["a", *cells])))["a"].tolist() == cells
 
 
 # Damage.

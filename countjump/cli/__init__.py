@@ -67,7 +67,9 @@ def _print(answer: Answer, machine: bool) -> int:
 def _parser() -> argparse.ArgumentParser:
     about = "Generative models of tables, counts, sparse vectors, heavy tails, categories and proportions."
     codes = "Ends with code 0 if all is well, 1 for a problem with data, files or models, 2 for a mistake in what was asked,"
-    parser = Parser(prog="countjump", description=about, epilog=f"{codes} and 130 if it was interrupted.")
+    parser = Parser(
+        prog="countjump", description=about, epilog=f"{codes} and 130 if it was interrupted.", allow_abbrev=False
+    )
     parser.add_argument("--version", action="version", version=f"countjump {countjump.__version__}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for family in (judging, models, rows, paper):

@@ -87,7 +87,9 @@ def command(commands: Any, name: str, text: str, run: Callable[[Any], Answer], e
     about = text[0].upper() + text[1:] + "."
     epilog = "example:\n" + "\n".join(f"  {line}" for line in example.strip().splitlines())
     raw = argparse.RawDescriptionHelpFormatter
-    made = commands.add_parser(name, help=text, description=about, epilog=epilog, formatter_class=raw)
+    made = commands.add_parser(
+        name, help=text, description=about, epilog=epilog, formatter_class=raw, allow_abbrev=False
+    )
     made.set_defaults(run=run)
     made.add_argument("--quiet", action="store_true", help="no progress bars")
     made.add_argument("--json", action="store_true", help="the answer as one JSON object")

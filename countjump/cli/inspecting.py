@@ -17,6 +17,8 @@ FAR = 20.0
 MOST_WHOLE = 2**53
 NEARLY = 0.9
 """The share of numbers among words, from which on the words are perhaps mistakes."""
+OFTEN = 0.25
+"""The share of the rows from which on values that occur once are too many for levels, if they are most of the levels."""
 HEADS = (
     "column",
     "kind",
@@ -165,7 +167,11 @@ def _trouble_of_words(counts: Any) -> str:
     if odd and len(odd) < len(words) and counts[odd].sum() < (1 - NEARLY) * total:
         return f"numbers but for {', '.join(map(repr, odd[:3]))}{' …' * (len(odd) > 3)}"
     once = int((counts == 1).sum())
-    return f"{once:,} levels occur once" if 2 < once < len(words) else ""
+    if not 2 < once < len(words):
+        return ""
+    if 2 * once > len(words) and once > OFTEN * total:
+        return "most of its values occur once: drop it, or declare what it is"
+    return f"{once:,} levels occur once"
 
 
 # What a model makes of them.

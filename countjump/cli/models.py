@@ -189,7 +189,6 @@ def info(arguments: Namespace) -> Answer:
 
 def describe(model: Any) -> dict[str, str]:
     """What there is to say about a fitted model, a line each."""
-    columns, constant = model.block_.columns, model.block_.columns - model.block_.varying
     facts = {"class": type(model).__name__}
     for name, attribute in {"domain": "domain_", "process": "process_name_", "belief": "belief_"}.items():
         if hasattr(model, attribute):
@@ -200,7 +199,7 @@ def describe(model: Any) -> dict[str, str]:
 
         low, middle, high = np.quantile(model.lam_, [0, 0.5, 1])
         facts["lambda"] = f"{low:.6g}" if low == high else f"{low:.4g} to {high:.4g}, median {middle:.4g}"
-    facts["columns"] = f"{columns}" + (f", {constant} of them constant" if constant else "")
+    facts["columns"] = _said_columns(model)
     facts |= {"dtype": str(model.dtype_), "sparse": "yes" if model.sparse_ else "no"}
     weights = [] if model.denoiser_ is None else [weight.numel() for weight in model.denoiser_.parameters()]
     facts |= {"parameters": f"{sum(weights):,}", "seed": str(model.seed_)}
@@ -212,6 +211,22 @@ def describe(model: Any) -> dict[str, str]:
         best = min(record["validation_loss"] for record in model.history_)
         facts["validation loss"] = f"{last['validation_loss']:.6g} at the end, {best:.6g} at best"
     return facts
+
+
+def _said_columns(model: Any) -> str:
+    """How many columns the table has, and what became of them."""
+    layout, labelled = model.layout_, model.labelled_
+    left_out, gaps = (len(getattr(layout, name, ())) for name in ("left_out", "gaps"))
+    labels = 0 if labelled is None or getattr(layout, "kind", "") == "anndata" else len(labelled.names)
+    inside = model.block_.columns - gaps
+    said = [str(inside + labels)]
+    if left_out or labels:
+        said.append(f"{inside - left_out} of them modelled")
+    constant = model.block_.columns - model.block_.varying - left_out
+    said += [f"{constant} of them constant"] * bool(constant)
+    said += ["1 the label" if labels == 1 else f"{labels} the labels"] * bool(labels)
+    said += [f"{left_out} left out"] * bool(left_out)
+    return ", ".join(said)
 
 
 def _domain(name: str, bound: float | None) -> str | Domain:

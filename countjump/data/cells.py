@@ -1,7 +1,8 @@
 """Columns of text cells: what they hold, as arrays, and arrays as cells again.
 
 An empty cell is missing. NA and the like are missing among numbers, dates and truth values, and words in a column of text. A number
-with zeros before it, such as 02139, is text, and so is a whole number that int64 does not hold.
+with zeros before it, such as 02139, is text, and so is a whole number that int64 does not hold. Dates are such as
+2024-12-31, 31.12.2024, and 31/12/2024 or 12/31/2024 where some number above 12 says which it is; where none does, they are text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ TRUTH = {"True/False": ("True", "False"), "true/false": ("true", "false"), "TRUE
 """How truth values are written."""
 DATE = "YYYY-MM-DD"
 CLOCKS = {"hh:mm": "m", "hh:mm:ss": "s", "hh:mm:ss.fff": "ms", "hh:mm:ss.ffffff": "us"}
+DOTTED, DAY_FIRST, MONTH_FIRST = "DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY"
 DATES = {DATE: "D"} | {f"{DATE}{mark}{clock}": unit for mark in "T " for clock, unit in CLOCKS.items()}
+for _day in (DOTTED, DAY_FIRST, MONTH_FIRST):
+    DATES |= {_day: "D"} | {f"{_day} {clock}": CLOCKS[clock] for clock in ("hh:mm", "hh:mm:ss")}
 """How dates and times are written, and numpy's unit of each."""
 UNITS = ("D", "m", "s", "ms", "us")
 FIRST, LAST = np.datetime64("1678-01-01"), np.datetime64("2262-01-01")
@@ -45,6 +49,9 @@ NOTHING, WHOLE = _column_of(r"(?!)"), _column_of(r"[+-]?(?:0|[1-9]\d{0,18})")
 REAL = {".": _column_of(_real(r"\.")), ",": _column_of(_real(","))}
 BOOLEAN = _column_of("|".join(word for words in TRUTH.values() for word in words))
 TIME = _column_of(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
+DOTTED_TIME, SLASHED_TIME = (
+    _column_of(rf"\d\d{mark}\d\d{mark}\d{{4}}(?: \d\d:\d\d(?::\d\d)?)?") for mark in (r"\.", "/")
+)
 
 
 @dataclass
@@ -52,7 +59,9 @@ class Piece:
     """Some cells of a column, as what they are; ``form`` is how dates or truth values are written."""
 
     kind: str
-    """"blank" (all empty), "absent" (all missing), "whole", "real", "truth", "time" or "text"."""
+    """"blank" (all empty), "absent" (all missing), "whole", "real", "truth", "time", "unclear" or "text".
+    Of unclear times, whose days may be months, the values are the cells.
+    """
     values: Any = None
     missing: np.ndarray | None = None
     form: str = ""
@@ -107,30 +116,53 @@ def _bare(cells: Sequence[str], joined: str) -> tuple[Sequence[str], np.ndarray]
 
 def _read_word(cells: Sequence[str], joined: str) -> Piece | None:
     """Truth values, or dates and times."""
-    times = TIME.fullmatch(joined)
-    if not times and not BOOLEAN.fullmatch(joined):
-        return None
-    bare, missing = _bare(cells, joined)
-    filled = ["" if gone else cell for cell, gone in zip(bare, missing, strict=True)]
-    if not times:
-        first = next(cell for cell in filled if cell)
+    if BOOLEAN.fullmatch(joined):
+        bare, missing = _bare(cells, joined)
+        first = next(cell for cell, gone in zip(bare, missing, strict=True) if not gone)
         form = next(form for form, words in TRUTH.items() if first in words)
-        return Piece("truth", np.array([cell.lower() == "true" for cell in filled]), missing, form, len(cells))
+        return Piece("truth", np.array([cell.lower() == "true" for cell in bare]), missing, form, len(cells))
     try:
-        values = np.array(filled, dtype="datetime64[us]")
+        return _read_time(cells, joined)
     except ValueError:  # a thirteenth month
         return None
-    return Piece("time", values, missing, _form_of(filled), len(cells))
 
 
-def _form_of(cells: Sequence[str]) -> str:
+def _read_time(cells: Sequence[str], joined: str) -> Piece | None:
+    """Dates and times, by the order of their numbers."""
+    if TIME.fullmatch(joined):
+        return _read_days(cells, joined, DATE)
+    if DOTTED_TIME.fullmatch(joined):
+        return _read_days(cells, joined, DOTTED)
+    if not SLASHED_TIME.fullmatch(joined):
+        return None
+    bare, missing = _bare(cells, joined)
+    known = [cell for cell, gone in zip(bare, missing, strict=True) if not gone]
+    above = [max(cell[at : at + 2] for cell in known) > "12" for at in (0, 3)]
+    if all(above):
+        return None
+    read = _read_days(cells, joined, MONTH_FIRST if above[1] else DAY_FIRST)
+    return read if any(above) else Piece("unclear", cells, missing, read.form, len(cells))
+
+
+def _read_days(cells: Sequence[str], joined: str, day: str) -> Piece:
+    """Dates and times whose days are written so; an error where one is none."""
+    bare, missing = _bare(cells, joined)
+    filled = ["" if gone else cell for cell, gone in zip(bare, missing, strict=True)]
+    texts = filled
+    if day != DATE:
+        year, month, date = (slice(day.index(part), day.index(part) + len(part)) for part in ("YYYY", "MM", "DD"))
+        texts = [cell and f"{cell[year]}-{cell[month]}-{cell[date]}{cell[len(day) :]}" for cell in filled]
+    return Piece("time", np.array(texts, dtype="datetime64[us]"), missing, _form_of(filled, day), len(cells))
+
+
+def _form_of(cells: Sequence[str], day: str) -> str:
     """How the longest of some times is written."""
     longest = max(cells, key=len)
-    if len(longest) == len(DATE):
-        return DATE
-    places = len(longest.partition(".")[2])
+    if len(longest) == len(day):
+        return day
+    places = len(longest[len(day) :].partition(".")[2])
     clock = "hh:mm" if len(longest) == 16 else "hh:mm:ss" + (".fff" if 0 < places <= 3 else ".ffffff" if places else "")
-    return f"{DATE}{longest[len(DATE)]}{clock}"
+    return f"{day}{longest[len(day)]}{clock}"
 
 
 @dataclass
@@ -144,8 +176,8 @@ class Column:
     def add(self, cells: Sequence[str], decimal: str) -> None:
         """Some more cells."""
         piece = read_piece(cells, decimal)
-        if piece.kind == "text":
-            piece = Piece("text", list(map(self.words.setdefault, cells, cells)), size=len(cells))
+        if piece.kind in ("text", "unclear"):
+            piece.values = list(map(self.words.setdefault, cells, cells))
         self.pieces.append(piece)
 
     @property
@@ -157,12 +189,22 @@ class Column:
             return "text" if "absent" in kinds else "blank"
         if named == {"whole", "real"}:
             return "real"
+        if "time" in named and named <= {"time", "unclear"}:
+            days = self._days
+            return "time" if len(days) == 1 and (named == {"time"} or days <= {DAY_FIRST, MONTH_FIRST}) else "text"
+        if named == {"unclear"}:
+            return "text"
         return named.pop() if len(named) == 1 else "text"
+
+    @property
+    def _days(self) -> set[str]:
+        """How the days of times are written, where that is clear."""
+        return {piece.form[: len(DATE)] for piece in self.pieces if piece.kind == "time"}
 
     @property
     def is_lost(self) -> bool:
         """Whether it is text of which some cells were taken for something else, so that it must be read again."""
-        return self.kind == "text" and any(piece.kind not in ("text", "blank") for piece in self.pieces)
+        return self.kind == "text" and any(piece.kind not in ("text", "unclear", "blank") for piece in self.pieces)
 
     def add_text(self, cells: Sequence[str]) -> None:
         """Some more cells of what is known to be text."""
@@ -172,7 +214,10 @@ class Column:
     def form(self) -> str:
         """How dates or truth values are written; "" of others."""
         forms = [piece.form for piece in self.pieces if piece.form]
-        return max(forms, key=len) if forms and self.kind in ("time", "truth") else ""
+        if self.kind not in ("time", "truth"):
+            return ""
+        longest = max(forms, key=len)
+        return longest if self.kind == "truth" else self._days.pop() + longest[len(DATE) :]
 
     def series(self) -> pd.Series:
         """The column as pandas has it: int64 or Int64, float64, bool or boolean, datetime64, or strings."""
@@ -182,6 +227,12 @@ class Column:
         if kind == "text":
             cells = [cell or None for piece in self.pieces for cell in (piece.values or repeat("", piece.size))]
             return pd.Series(cells)
+        if kind == "time":
+            (day,) = self._days
+            self.pieces = [
+                _read_days(piece.values, "\n".join(piece.values), day) if piece.kind == "unclear" else piece
+                for piece in self.pieces
+            ]
         missing = np.concatenate(
             [np.ones(piece.size, bool) if piece.missing is None else piece.missing for piece in self.pieces]
         )
@@ -218,7 +269,8 @@ def form_to_write(column: pd.Series, form: str) -> str:
     if needed == "D":
         return DATE
     mark, unit = "T" if "T" in form else " ", max(needed, "s", key=UNITS.index)
-    return next(name for name, each in DATES.items() if each == unit and f"{DATE}{mark}" in name)
+    days = (form[: len(DATE)], DATE)  # the other days have no fractions of seconds
+    return next(n for day in days for n, each in DATES.items() if each == unit and n.startswith(f"{day}{mark}"))
 
 
 def write_cells(column: pd.Series, form: str, decimal: str) -> list[Any]:
@@ -228,6 +280,8 @@ def write_cells(column: pd.Series, form: str, decimal: str) -> list[Any]:
     if form in DATES:
         times = column.to_numpy(dtype="datetime64[us]").astype(f"datetime64[{DATES[form]}]")
         texts = np.datetime_as_string(times).tolist()
+        if not form.startswith(DATE):
+            texts = [text if text == "NaT" else _reordered(text, form[: len(DATE)]) for text in texts]
         cells: list[Any] = texts if "T" in form else [text.replace("T", " ") for text in texts]
     elif form in TRUTH:
         yes, no = TRUTH[form]
@@ -240,3 +294,15 @@ def write_cells(column: pd.Series, form: str, decimal: str) -> list[Any]:
     else:
         cells = column.tolist()
     return ["" if missing else cell for cell, missing in zip(cells, gone, strict=True)] if gone.any() else cells
+
+
+def _reordered(text: str, day: str) -> str:
+    """A time as numpy writes it, with its day as others do.
+
+    >>> _reordered("2024-12-31T10:30", "DD.MM.YYYY")
+    '31.12.2024T10:30'
+    """
+    date, mark, clock = text.partition("T")
+    for part, number in zip(("YYYY", "MM", "DD"), date.rsplit("-", 2), strict=True):
+        day = day.replace(part, number)
+    return day + mark + clock

@@ -67,7 +67,7 @@ def fit_usefulness(real: Table, synthetic: Table, holdout: Table | None, label: 
     measures = [
         Measure(
             *("usefulness", "accuracy" if task == "classification" else "r_squared", label, value, floor, spread),
-            judgement=_word(value, floor, guess, spread),
+            judgement=judge_gain(value, floor, guess, spread),
             meaning=f"{what} on real rows of a forest trained on synthetic rows; the floor is one trained on real rows",
         ),
         Measure("usefulness", "guess", label, guess, meaning=f"{what} of the same answer for every row"),
@@ -106,9 +106,18 @@ def _guess(y: np.ndarray, test_y: np.ndarray, task: str) -> float:
     return float((test_y == levels[counts.argmax()]).mean())
 
 
-def _word(value: float, floor: float, guess: float, spread: float) -> str:
-    """By the share that is kept of what real rows gain over a guess."""
-    if value >= floor - 2 * spread:
+def judge_gain(value: float, floor: float, guess: float, spread: float) -> str:
+    """By the share that is kept of what real rows gain over a guess; none where they gain no more than chance does.
+
+    >>> judge_gain(0.75, 0.75, 0.75, 0.02), judge_gain(0.79, 0.8, 0.5, 0.02)
+    ('', 'good')
+    >>> judge_gain(0.75, 0.8, 0.75, 0.02), judge_gain(0.77, 0.8, 0.75, 0.02)
+    ('poor', 'fair')
+    """
+    if floor - guess <= 2 * spread:
+        return ""
+    gain = (value - guess) / (floor - guess)
+    equal = value >= floor - 2 * spread
+    if gain >= 0.9 or (equal and gain >= 0.6):
         return GOOD
-    gain = (value - guess) / max(floor - guess, 1e-9)
-    return GOOD if gain >= 0.9 else FAIR if gain >= 0.6 else POOR
+    return FAIR if equal or gain >= 0.6 else POOR

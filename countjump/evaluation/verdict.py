@@ -51,45 +51,68 @@ def conclude(
     findings += [_useful(useful)] if useful else []
     findings += [_copies(safety), _membership(safety)]
     judged = {finding.part: finding.judgement for finding in findings}
-    return Verdict(worst([each for each in judged.values() if each]), _line(judged), findings)
+    return Verdict(worst([each for each in judged.values() if each]), _line(judged, joint), findings)
 
 
-def _line(judged: dict[str, str]) -> str:
+def _line(judged: dict[str, str], joint: JointFit) -> str:
     if POOR in (judged["copies"], judged["membership"]):
         what = "hold copies of real rows" if judged["copies"] == POOR else "give away which rows were trained on"
         return f"Do not share these rows: they {what}."
-    if judged["columns"] == GOOD and judged["joint"] == POOR:
+    dependence = _dependence(joint)
+    if judged["columns"] == GOOD and dependence == "lost":
         return "The columns look right one by one, but the joint structure is lost."
-    if POOR in (judged["columns"], judged["joint"]):
+    if next(each for each in joint.measures if each.metric == "two_sample_auc").judgement == POOR:
         return "These rows are easily told from real ones: do not rely on them."
+    off = ["some columns are clearly off"] * (judged["columns"] == POOR)
+    off += ["rows as a whole are clearly off"] * (judged.get("rows") == POOR)
+    off += [f"the dependence between columns is {dependence}"] * (judged["joint"] == POOR)
+    if off:
+        return _sentence(f"{' and '.join(off)}: look closer before you rely on these rows")
     if judged.get("usefulness") == POOR:
         return "The rows look right, but models trained on them do badly on real rows."
     ending = (
         "and nothing suggests that they were copied" if judged["copies"] == GOOD else "but some are near to real rows"
     )
-    if all(judged.get(part, GOOD) == GOOD for part in ("columns", "rows", "joint", "usefulness")):
+    if all((judged.get(part) or GOOD) == GOOD for part in ("columns", "rows", "joint", "usefulness")):
         return f"These rows are hard to tell from real ones, {ending}."
     return f"These rows are close to real ones, with differences that can be measured, {ending}."
 
 
+def _sentence(words: str) -> str:
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def _dependence(joint: JointFit) -> str:
+    """What became of the dependence between columns, where it is not as it was."""
+    kept = next((each for each in joint.measures if each.metric == "dependence_kept"), None)
+    if kept is not None and kept.judgement == POOR and kept.value < LOST:
+        return "lost"
+    return "weakened" if kept is not None and kept.value < 1 else "not that of real rows"
+
+
 def _columns(fit: ColumnFit) -> Finding:
     count = len(fit.columns)
-    poor, fair = (sum(each == word for each in fit.judgement) for word in (POOR, FAIR))
+    named = {word: [f"“{fit.columns[j].name}”" for j in fit.order if fit.judgement[j] == word] for word in (POOR, FAIR)}
+    poor, fair = len(named[POOR]), len(named[FAIR])
     far = fit.ratio if count >= ENOUGH else 0.0
     word = GOOD if poor + fair <= MANY * count and far <= 2 else FAIR
     word = POOR if poor > MANY * count or far > 4 else word
     ratio = (
         f"On average a column is {fit.ratio:.2f} times as far from the real one as two real samples are from each other"
     )
-    named = [f"“{fit.columns[j].name}”" for j in fit.order if fit.judgement[j] != GOOD][:3]
-    if not named:
-        return Finding("columns", word, f"{ratio}. No column stands out.")
+    if not poor + fair:
+        return Finding("columns", word, f"No column stands out. {ratio}.")
     if word == GOOD:
-        return Finding(
-            "columns", word, f"{ratio}. {poor + fair} of {count:,} stand out, as some do by chance where they are many."
-        )
-    more = f"{poor + fair} of {count:,} columns differ by more than chance, {poor} of them clearly; first {', '.join(named)}"
-    return Finding("columns", word, f"{ratio}. {more}.")
+        few = f"{poor + fair} of {count:,} columns stand{'s' * (poor + fair == 1)} out"
+        return Finding("columns", word, f"{few}, as some do by chance where they are many. {ratio}.")
+    said = [f"clearly off: {poor} of {count:,} columns ({_some(named[POOR])})"] * bool(poor)
+    more = "more" if poor else f"of {count:,} columns"
+    said += [f"off by more than chance: {fair} {more} ({_some(named[FAIR])})"] * bool(fair)
+    return Finding("columns", word, f"{_sentence('; '.join(said))} {ratio}.")
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + " …" * (len(names) > 3)
 
 
 ROW_NAMES = {
@@ -129,8 +152,12 @@ def _useful(useful: Usefulness) -> Finding:
     measure, guess = useful.measures[:2]
     what = "right" if useful.task == "classification" else "of the variance explained"
     said = f"Predicting “{measure.column}” on {useful.tested_on}: {measure.value:.0%} {what} when trained on synthetic rows"
-    also = f"{measure.floor:.0%} when trained on real ones"
-    return Finding("usefulness", measure.judgement, f"{said}, {also}, {guess.value:.0%} with the same answer for all.")
+    also = f"{measure.floor:.0%} when trained on real ones, {guess.value:.0%} with the same answer for all"
+    if not measure.judgement:
+        also += (
+            ". This cannot be judged: even real rows predict it no better, but for chance, than the same answer for all"
+        )
+    return Finding("usefulness", measure.judgement, f"{said}, {also}.")
 
 
 def _copies(safety: Safety) -> Finding:

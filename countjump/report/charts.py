@@ -85,8 +85,8 @@ def histogram(real: np.ndarray, synthetic: np.ndarray, whole: bool = False, date
 
 
 def bars(names: Sequence[str], real: np.ndarray, synthetic: np.ndarray) -> str:
-    """Shares of levels as pairs of bars, the most frequent first; the ones that do not fit are one."""
-    most = 6
+    """Shares of levels as pairs of bars, the most frequent first, with both shares; the ones that do not fit are one."""
+    most, long = 6, 138
     order = np.argsort(-(real + synthetic), kind="stable")
     lines = [(names[j], real[j], synthetic[j]) for j in order[:most]]
     if len(names) > most:
@@ -96,9 +96,10 @@ def bars(names: Sequence[str], real: np.ndarray, synthetic: np.ndarray) -> str:
     for i, (name, r, s) in enumerate(lines):
         y = 3 + (i + 0.5) * step
         parts.append(f'<text x="96" y="{y + 3.5:.1f}" class="ct" text-anchor="end">{escape(_short(name))}</text>')
-        parts.append(f'<rect x="102" y="{y - thick:.1f}" width="{170 * r / top:.1f}" height="{thick:.1f}" class="r"/>')
-        parts.append(f'<rect x="102" y="{y:.1f}" width="{170 * s / top:.1f}" height="{thick:.1f}" class="sf"/>')
-        parts.append(f'<text x="{106 + 170 * max(r, s) / top:.1f}" y="{y + 3.5:.1f}" class="ct">{max(r, s):.0%}</text>')
+        parts.append(f'<rect x="102" y="{y - thick:.1f}" width="{long * r / top:.1f}" height="{thick:.1f}" class="r"/>')
+        parts.append(f'<rect x="102" y="{y:.1f}" width="{long * s / top:.1f}" height="{thick:.1f}" class="sf"/>')
+        end = 106 + long * max(r, s) / top
+        parts.append(f'<text x="{end:.1f}" y="{y + 3.5:.1f}" class="ct">{r:.0%} → {s:.0%}</text>')
     return _svg("".join(parts), "shares of the levels, real and synthetic")
 
 
