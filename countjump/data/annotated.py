@@ -71,7 +71,9 @@ class Annotated:
         if not is_anndata(X):
             return as_matrix(X)
         if X.shape[1] != len(self.labels):
-            raise ValueError(f"X has {X.shape[1]} features, but the model was fitted to {len(self.labels)}")
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the model was fitted to {len(self.labels)}: give the same columns"
+            )
         for place, (mine, name) in enumerate(zip(self.names, X.var_names, strict=True)):
             if mine != str(name):
                 raise ValueError(

@@ -281,7 +281,9 @@ class Layout:
         if frame is None:
             frame = pd.DataFrame(np.asarray(X, dtype=object)).infer_objects()
         if frame.shape[1] != len(self.kinds):
-            raise ValueError(f"X has {frame.shape[1]} features, but the model was fitted to {len(self.kinds)}")
+            raise ValueError(
+                f"X has {frame.shape[1]} features, but the model was fitted to {len(self.kinds)}: give the same columns"
+            )
         return frame
 
     def described(self) -> dict[str, Any]:
