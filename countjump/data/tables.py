@@ -333,15 +333,12 @@ def said_columns(names: Sequence[str]) -> str:
 
 def overlaid(column: Any, before: Any, known: np.ndarray) -> Any:
     """A column with the values that were there before where these are known, exactly as they were, new levels included."""
-    import pandas as pd
 
-    if known.all():
-        return before.reset_index(drop=True)
     if str(column.dtype) == "category":
         old = before.astype(object)[known].dropna()
         column = column.cat.add_categories([v for v in old.unique() if v not in column.cat.categories])
     values = column.astype(object).where(~known, before.astype(object).reset_index(drop=True))
-    return pd.Series(values, dtype=column.dtype)
+    return values.astype(column.dtype)
 
 
 def numbered(labels: Sequence[Any]) -> tuple[str, ...]:
