@@ -398,7 +398,7 @@ def _levels(column: Any, present: Any, gone: np.ndarray, name: str, declared: Se
 def texts(column: Any, name: str) -> list[Any]:
     """Strings, numbers or truth values, one kind of them, and None for what is missing."""
     gone = is_missing(column)
-    values = column.tolist()
+    values = [value.item() if isinstance(value, np.generic) else value for value in column.tolist()]
     kinds = [isinstance(value, str) for value, lost in zip(values, gone, strict=True) if not lost]
     if any(kinds) and not all(kinds):
         rare = sum(kinds) * 2 < len(kinds)
