@@ -179,7 +179,7 @@ def shown(about: TableSet, held_out: pd.DataFrame, made: pd.DataFrame) -> dict[s
         else:
             low, high = np.quantile(real, [0.005, 0.995])
             width = int(high - low) // BARS + 1
-            whole = real.dtype.kind in "iu"
+            whole = bool((real == np.rint(real)).all())
             edges = np.arange(int(low) - 0.5, high + width, width) if whole else np.linspace(low, high, BARS + 1)
             places = [float(f"{edge:.6g}") for edge in edges]
             shares = np.histogram(np.clip(ours, edges[0], edges[-1]), edges)[0] / len(ours)
