@@ -177,7 +177,7 @@ def test_a_model_of_another_version_is_refused_by_both_versions(tmp_path, versio
     quick().fit(counts()).save(tmp_path / "m")
     file = tmp_path / "m" / "model.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"version": version, "countjump": countjump}))
-    both = rf"model version {version}, and this is version 7 \({__version__}\): .*\('{countjump}'\), or fit"
+    both = rf"model version {version}, and this is version {persistence.VERSION} \({__version__}\): .*\('{countjump}'\), or fit"
     with pytest.raises(ValueError, match=both):
         JumpModel.load(tmp_path / "m")
 
