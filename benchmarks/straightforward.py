@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from countjump import LinearBeta
+from countjump.networks import UNet, UNetSizes
 
 TIMESTEPS = 100
 
@@ -130,3 +131,48 @@ class WideStraightforward:
             f = self.network(z, torch.full((rows, 1), t / TIMESTEPS))
             z = z + torch.poisson(self.lam * (self.alpha[t - 1] - self.alpha[t]) * f)
         return sp.csr_matrix((z / self.lam).round().numpy())
+
+
+class ImageStraightforward:
+    """A JUMP model of images by a U-Net, with a time for every image (section 4.3: AdamW, gradient norm at most 1)."""
+
+    def __init__(
+        self, X: np.ndarray, lam: float, width: int, batch: int = 128, timesteps: int = 1000, seed: int = 0
+    ) -> None:
+        self.X, self.lam, self.batch, self.timesteps = torch.from_numpy(X), lam, batch, timesteps
+        self.mean = float(X.mean())
+        times = torch.arange(timesteps + 1) / timesteps
+        self.alpha = LinearBeta.solve(lam * self.mean, timesteps=timesteps).interior(times).float()
+        torch.manual_seed(seed)
+        pixels, shape = X[0].size, (X.shape[1], X.shape[2])
+        self.network = UNet(pixels, pixels, width, shape, UNetSizes.of(shape))
+        self.optimiser = torch.optim.AdamW(self.network.parameters(), lr=2e-4, weight_decay=1e-3)
+        self.average = [weight.detach().clone() for weight in self.network.parameters()]
+
+    def mean_of_data(self, z: Tensor, t: Tensor) -> Tensor:
+        """f(z, t) ≥ 0, (B, pixels), for times (B,)."""
+        scaled = z / (self.lam * self.mean * self.alpha[(t * self.timesteps).round().long()][:, None] + 1)
+        return self.mean * functional.softplus(self.network(scaled, t))
+
+    def update(self) -> None:
+        """Algorithm 1, once round its loop."""
+        x = self.X[torch.randint(len(self.X), (self.batch,))].flatten(1).float()
+        t = torch.randint(1, self.timesteps + 1, (len(x),))
+        z = torch.poisson(self.lam * self.alpha[t][:, None] * x)
+        loss = functional.poisson_nll_loss(self.mean_of_data(z, t / self.timesteps), x, log_input=False)
+        self.optimiser.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        self.optimiser.step()
+        with torch.no_grad():
+            for mine, weight in zip(self.average, self.network.parameters(), strict=True):
+                mine.lerp_(weight, 1e-4)
+
+    @torch.no_grad()
+    def sample(self, images: int, steps: int | None = None) -> Tensor:
+        """Algorithm 2; fewer ``steps`` only to time them."""
+        z = torch.zeros(images, self.X[0].numel())
+        for t in range(self.timesteps, self.timesteps - (steps or self.timesteps), -1):
+            f = self.mean_of_data(z, torch.full((images,), t / self.timesteps))
+            z = z + torch.poisson(self.lam * (self.alpha[t - 1] - self.alpha[t]) * f)
+        return (z / self.lam).round().unflatten(1, self.X.shape[1:])

@@ -71,6 +71,42 @@ def test_the_straightforward_sampler_is_right_if_its_network_is(straightforward)
     assert float(y[y > 1].mean()) == pytest.approx(5, abs=0.1)
 
 
+def test_images_are_timed_and_counted(monkeypatch):
+    """The operations of a network are those of its layers, and twice the images need twice of everything."""
+    monkeypatch.syspath_prepend(str(ROOT))
+    images = importlib.import_module("benchmarks.images")
+    x = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+    with torch.random.fork_rng():
+        lines = images.speed(x, 1.0, width=4, updates=1, images=2, repeats=1)
+    assert [line.count("|") for line in lines] == [5, 5, 5]
+    cost = images.costs(x, 1.0, 4, 2, "jump-paper")
+    model = images.model("jump-paper", x, 1.0, max_updates=1, width=4).fit(x)
+    convolutions = [each for each in model.denoiser_.network.modules() if isinstance(each, torch.nn.Conv2d)]
+    finest = next(each for each in convolutions if each.stride == (1, 1))
+    assert cost["weights"] == sum(each.numel() for each in model.denoiser_.network.parameters())
+    assert cost["step"] > 2 * finest.weight.numel() * 64
+    assert 2 < cost["update"] / cost["step"] < 5  # forward and backward, and rows with known pixels
+    assert cost["bytes"] > 0
+    assert "| weights | 0.0 M |" in images.projection({"jump-paper": cost})
+
+
+def test_the_straightforward_trainer_of_images_finds_the_posterior_mean(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    straightforward = importlib.import_module("benchmarks.straightforward")
+    with torch.random.fork_rng():
+        model = straightforward.ImageStraightforward(
+            np.tile(np.array([[2, 9], [9, 2]], dtype=np.uint8), (8, 4, 4)), lam=4.0, width=4, batch=8, timesteps=20
+        )
+        for group in model.optimiser.param_groups:
+            group["lr"] = 0.01
+        for _ in range(150):
+            model.update()
+        y = model.sample(4).double()
+    assert y.shape == (4, 8, 8)
+    pattern = torch.from_numpy(model.X[0].numpy()).double()
+    assert float((y.mean(0) - pattern).abs().mean()) < 1
+
+
 def wide(*words: str) -> str:
     done = subprocess.run(
         [sys.executable, "benchmarks/wide.py", *words], cwd=ROOT, capture_output=True, text=True, check=False

@@ -104,22 +104,49 @@ def test_only_what_is_missing_is_run_and_the_classifier_is_kept(tmp_path):
     assert (tmp_path / "classifier-digits.safetensors").read_bytes() == judge
 
 
-def test_a_fit_that_was_killed_is_resumed(tmp_path, monkeypatch):
-    def interrupt(*_: object, **__: object) -> None:
+@pytest.mark.parametrize("where", ["fit", "sampling"])
+def test_what_was_killed_is_resumed(tmp_path, monkeypatch, where):
+    fit, sample = NaturalImages.fit, JumpModel.sample
+
+    def interrupt_fit(self, model, *arguments):
+        fit(self, model, *arguments)
         raise KeyboardInterrupt
+
+    def interrupt_sample(self, *arguments, steps, **options):
+        if steps == 3:
+            raise KeyboardInterrupt
+        return sample(self, *arguments, steps=steps, **options)
 
     (whole,) = go(tmp_path / "whole", ["jump"], steps=[2])
     with monkeypatch.context() as patch:
-        patch.setattr(JumpModel, "sample", interrupt)
+        if where == "fit":
+            patch.setattr(NaturalImages, "fit", interrupt_fit)
+        else:
+            patch.setattr(JumpModel, "sample", interrupt_sample)
         with pytest.raises(KeyboardInterrupt):
-            go(tmp_path / "killed", ["jump"], steps=[2])
-    (killed,) = go(tmp_path / "killed", ["jump"], steps=[2])
-    assert killed.pop("resumed")
+            go(tmp_path / "killed", ["jump"], steps=[2, 3])
+    if where == "sampling":
+        first = strict(tmp_path / "killed" / "results.json")
+    killed, last = go(tmp_path / "killed", ["jump"], steps=[2, 3])
+    assert ("resumed" in last) == (where == "fit")  # else the fit's time is known
+    killed.pop("resumed", None)
+    if where == "sampling":
+        assert first == [killed]
+        assert last["seconds_fit"] == killed["seconds_fit"]
     for record in (killed, whole):
         for each in (record, *record["others"]):
             assert each.pop("seconds_sample") >= 0
         assert record.pop("seconds_fit") >= 0
     assert killed == whole
+
+
+def test_labels_that_were_asked_for_are_read(tmp_path):
+    (r,) = go(tmp_path, ["jump-labels"], steps=[2])
+    assert [other["sampler"] for other in r["others"]] == ["guidance 1.5", "guidance 2"]
+    assert r["labelled"] == 60
+    shares = [r[name] for name in ("labelled_agreement", "labelled_real", "accuracy_generated", "accuracy_real")]
+    assert all(0 <= share <= 1 for share in [*shares, *(each["agreement"] for each in (r, *r["others"]))])
+    assert "are read as the label asked for" in (tmp_path / "table.md").read_text(encoding="utf-8")
 
 
 def test_fits_of_other_lengths_do_not_stand_side_by_side(tmp_path):

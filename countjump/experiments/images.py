@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import math
 import zlib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,12 @@ from countjump.metrics.tables import two_sample_auc
 from countjump.report import images as figures
 from countjump.report.page import render
 
-METHODS = ("jump", "jump-paper", "jump-binomial", "ddpm", "d3pm")
-SAMPLERS = {"jump": ("plain", "low-noise"), "ddpm": ("ancestral", "ddim")}
+METHODS = ("jump", "jump-labels", "jump-paper", "jump-binomial", "ddpm", "d3pm")
+SAMPLERS = {
+    "jump": ("plain", "low-noise"),
+    "jump-labels": ("plain", "guidance 1.5", "guidance 2"),
+    "ddpm": ("ancestral", "ddim"),
+}
 """Of methods that have several; the first is the method's own."""
 
 LAMS = (1, 4, 16, 64, 256, 1024)
@@ -32,6 +37,12 @@ LAMS = (1, 4, 16, 64, 256, 1024)
 
 PAPER_STEPS = 1000
 """Of the schedule of ``jump-paper``."""
+
+TOGETHER = 128
+"""Images that are evaluated together: more than in a model at its defaults, which may be asked for a single one."""
+
+LABELLED_STEPS = 20
+"""Of the images by which ``jump-labels`` is judged apart from their distances."""
 
 NUMBERS = ("frechet", "kernel", "precision", "recall", "density", "coverage", "auc_pixels", "auc_features", "ink")
 
@@ -54,14 +65,24 @@ class NaturalImages(Experiment):
         if any(not self._training(cell.dataset)["classifier_epochs"] for cell in cells):
             Inception(self.settings.get("weights"))
 
+    def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
+        """Without the steps that a set leaves out, and without its methods, where they are not asked for."""
+        cells = []
+        for cell in super().cells(only, methods, runs):
+            known = self._training(cell.dataset)
+            if methods or cell.method not in known.get("without", ()):
+                most = known.get("most_steps", max(cell.steps))
+                cells.append(replace(cell, steps=tuple(step for step in cell.steps if step <= most)))
+        return cells
+
     def steps(self, method: str) -> list[int]:
-        return self.settings["steps"]
+        return self.settings.get("steps_of", {}).get(method, self.settings["steps"])
 
     def fixed(self, record: Record) -> Record:
         """Distances of groups of another size or other features, and of other lengths of training, are others."""
         known = self._training(record["dataset"])
         fixed = {name: known[name] for name in ("batch", "width", "learning_rate", "ema")}
-        fixed["asked_compare"] = self._asked(record["dataset"])
+        fixed |= {"asked_precision": known.get("precision", "float32"), "asked_compare": self._asked(record["dataset"])}
         return fixed | {"asked_updates": known.get("updates"), "asked_image_epochs": self._epochs(record["dataset"])}
 
     def _training(self, dataset: str) -> dict[str, Any]:
@@ -98,8 +119,8 @@ class NaturalImages(Experiment):
         training |= {"batch_size": known["batch"], "width": known["width"], "learning_rate": known["learning_rate"]}
         training["max_updates"] = epochs * self._batches(cell, x) if epochs else known["updates"]
         training |= {"ema": known["ema"], "validation_fraction": 0.0, "network": "unet"}
-        training |= {name: known[name] for name in ("lr_schedule", "augment") if name in known}
-        if cell.method == "jump":
+        training |= {name: known[name] for name in ("lr_schedule", "augment", "precision") if name in known}
+        if cell.method in ("jump", "jump-labels"):
             return JumpModel(**training)
         if cell.method == "ddpm":
             return DDPM(schedule="cosine", **training)
@@ -117,6 +138,13 @@ class NaturalImages(Experiment):
             "objective": "elbo",
         }
         return JumpModel("count", schedule=schedule, **training)
+
+    def fit(self, model: Any, cell: Cell, x: np.ndarray) -> Any:
+        """With the labels, for ``jump-labels``."""
+        labels = [self._set(cell.dataset).labels] if cell.method == "jump-labels" else []
+        model.fit(x, *labels)
+        model.denoiser_.chunk = TOGETHER
+        return model
 
     def _lam(self, dataset: str) -> float:
         """The recipe's, or the smallest that hardly changes the images: as Figure 5 does, in the features of the set."""
@@ -137,13 +165,13 @@ class NaturalImages(Experiment):
     def fitted(self, model: Any, cell: Cell, x: np.ndarray) -> Record:
         """Its sizes, and the bits per dimension of held-out images where it has a likelihood."""
         known = self._training(cell.dataset)
-        said: Record = {name: known[name] for name in ("batch", "width", "learning_rate", "ema")}
-        said["asked_compare"] = self._asked(cell.dataset)
-        said |= {"asked_updates": known.get("updates"), "asked_image_epochs": self._epochs(cell.dataset)}
+        said: Record = dict(self.fixed({"dataset": cell.dataset}))
         said["weights"] = sum(each.numel() for each in model.denoiser_.network.parameters())
         said["belief"] = getattr(model, "belief_", None)
         if cell.method == "jump-paper":
             said["lam"] = self._lam(cell.dataset)
+        if cell.method == "jump-labels" and known["classifier_epochs"]:
+            said |= self._labelled(model, cell.dataset)
         if cell.method in ("jump", "jump-binomial", "d3pm"):
             held_out = self._set(cell.dataset).test_x[: self.settings["scored"]]
             scores = model.score_samples(held_out, steps=self.settings["score_steps"], draws=1, random_state=0)
@@ -156,14 +184,38 @@ class NaturalImages(Experiment):
                 said |= {"scored": len(held_out), "score_steps": self.settings["score_steps"]}
         return said
 
+    def _labelled(self, model: Any, dataset: str) -> Record:
+        """How often a classifier of real images reads the label that was asked for, and how well one does on real images that has
+        learned from generated ones, beside one that has learned from as many real ones."""
+        known, epochs = self._set(dataset), self._training(dataset)["classifier_epochs"]
+        size = min(self.settings["labelled"], len(known.x))
+        some = np.random.default_rng(0).permutation(len(known.x))[:size]
+        labels = known.labels[some]
+        y = model.sample(size, y=labels, steps=LABELLED_STEPS, random_state=0)
+        made, real = (
+            Classifier.fit(images, labels, known.top, epochs * len(known.x) // size) for images in (y, known.x[some])
+        )
+        judge = self._classifier(dataset)
+        return {
+            "labelled": size,
+            "labelled_steps": LABELLED_STEPS,
+            "labelled_agreement": judge.accuracy(y, labels),
+            "labelled_real": judge.accuracy(known.test_x, known.test_labels),
+            "accuracy_generated": made.accuracy(known.test_x, known.test_labels),
+            "accuracy_real": real.accuracy(known.test_x, known.test_labels),
+        }
+
     def sampled(self, model: Any, cell: Cell, x: np.ndarray, steps: int, seed: int) -> Record:
         """What is recorded of the samples of every sampler; the record's own is that of the first."""
-        record: Record = {}
-        for sampler in reversed(SAMPLERS.get(cell.method, ("plain",))):
-            mine = super().sampled(Sampled(model, sampler), cell, x, steps, seed)
-            record = mine | {"sampler": sampler, "others": record.get("others", []) + ([record] if record else [])}
-        for other in record["others"]:
-            other.pop("others", None)
+        most = self.settings.get("most_steps", {})
+        labels = self._set(cell.dataset).test_labels if cell.method == "jump-labels" else None
+        record, *others = (
+            super(NaturalImages, self).sampled(Sampled(model, sampler, labels), cell, x, steps, seed)
+            | {"sampler": sampler}
+            for sampler in SAMPLERS.get(cell.method, ("plain",))
+            if steps <= most.get(sampler, steps)
+        )
+        record["others"] = others
         if steps == cell.steps[0]:
             record["images_real"] = packed(self._set(cell.dataset).test_x[: self.settings["shown"]])
         return record
@@ -181,8 +233,24 @@ class NaturalImages(Experiment):
             **{f"{name}_floor": floor[name] for name in NUMBERS},
             **{f"{name}_floor_sd": floor[f"{name}_sd"] for name in NUMBERS},
             "top": known.top,
-            "images": packed(y[: self.settings["shown"]]),
+            **self._agreement(cell, y),
+            "images": packed(y[self._kept(cell, len(y))]),
         }
+
+    def _agreement(self, cell: Cell, y: np.ndarray) -> Record:
+        """How often the classifier of real images reads the label that was asked for."""
+        if cell.method != "jump-labels" or not self._training(cell.dataset)["classifier_epochs"]:
+            return {}
+        return {"agreement": self._classifier(cell.dataset).accuracy(y, self._set(cell.dataset).test_labels[: len(y)])}
+
+    def _kept(self, cell: Cell, rows: int) -> np.ndarray:
+        """Which images are kept for the sheets: the first, or the first of each label in turn."""
+        shown = self.settings["shown"]
+        if cell.method != "jump-labels":
+            return np.arange(rows)[:shown]
+        labels = self._set(cell.dataset).test_labels[:rows]
+        turn = np.array([(labels[:place] == label).sum() for place, label in enumerate(labels)])
+        return np.lexsort((labels, turn))[:shown]
 
     def _compared(self, dataset: str, real: np.ndarray, y: np.ndarray) -> dict[str, float]:
         extract, few = self._extractor(dataset), self.settings["auc_rows"]
@@ -216,10 +284,12 @@ class NaturalImages(Experiment):
 
     def _extractor(self, dataset: str) -> Extractor:
         """The Inception network, or a classifier that is trained once and kept beside the records."""
-        known = self._set(dataset)
-        epochs = self._training(dataset)["classifier_epochs"]
-        if not epochs:
+        if not self._training(dataset)["classifier_epochs"]:
             return _inception(self.settings.get("weights"))
+        return self._classifier(dataset)
+
+    def _classifier(self, dataset: str) -> Classifier:
+        known, epochs = self._set(dataset), self._training(dataset)["classifier_epochs"]
         path = self.out / f"classifier-{dataset}.safetensors"
         if not path.exists():
             Classifier.fit(known.x, known.labels, known.top, epochs).save(path)
@@ -243,18 +313,22 @@ class NaturalImages(Experiment):
 
 
 class Sampled:
-    """A fitted model with one of its samplers."""
+    """A fitted model with one of its samplers, and with labels that it is asked for."""
 
-    def __init__(self, model: Any, sampler: str) -> None:
-        self.model, self.options = model, {}
+    def __init__(self, model: Any, sampler: str, labels: np.ndarray | None = None) -> None:
+        self.model, self.labels = model, labels
+        self.options: dict[str, Any] = {}
         if isinstance(model, DDPM):
             self.model = model.sampled_by(sampler)
+        elif sampler.startswith("guidance"):
+            self.options = {"guidance": float(sampler.split()[1])}
         elif sampler != "plain":
             self.options = {"sampler": sampler}
 
     def sample(self, rows: int, steps: int, random_state: int) -> np.ndarray:
         """As the model's own."""
-        return self.model.sample(rows, steps=steps, random_state=random_state, **self.options)
+        labels = {} if self.labels is None else {"y": self.labels[:rows]}
+        return self.model.sample(rows, steps=steps, random_state=random_state, **labels, **self.options)
 
 
 _FLOORS: dict[tuple[Any, ...], dict[str, float]] = {}
@@ -334,7 +408,7 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
 def _lines(records: list[Record]) -> str:
     head = ["method", "sampler", "steps", "Fréchet", "KID", "precision", "recall", "density", "coverage"]
     head += ["AUC pixels", "AUC features", "ink", "s/image"]
-    first = records[0]
+    first, read = records[0], any("agreement" in r for r in records)
     floor = [f"{_shown(name, first[f'{name}_floor'])} ± {_shown(name, first[f'{name}_floor_sd'])}" for name in NUMBERS]
     rows = [["floor", "", "", *floor, ""]]
     every = sorted(_every(records), key=lambda r: (METHODS.index(r["method"]), _place(r), r["steps"]))
@@ -343,6 +417,11 @@ def _lines(records: list[Record]) -> str:
         found = {name: (mean_of(every, name, **where) or (math.nan,))[0] for name in (*NUMBERS, "seconds_sample")}
         seconds = f"{found['seconds_sample'] / first['compare']:.3f}"
         rows.append([method, sampler, str(steps), *(_shown(name, found[name]) for name in NUMBERS), seconds])
+        if read:
+            agreement = mean_of(every, "agreement", **where)
+            rows[-1].append(f"{agreement[0]:.3f}" if agreement else "")
+    if read:
+        head, rows[0] = [*head, "label read"], [*rows[0], ""]
     return "\n".join(markdown(head, rows))
 
 
@@ -369,6 +448,13 @@ def _fits(records: list[Record]) -> list[str]:
         if bits := mean_of(mine, "bits_per_dimension"):
             text += f"; at most {bits[0]:.3f} ± {r['bits_error']:.3f} bits per dimension"
             text += f" ({r['scored']} held-out images, {r['score_steps']} steps)"
+        if "labelled" in r:
+            text += (
+                f"; of {r['labelled']:,} images ({r['labelled_steps']} steps) {r['labelled_agreement']:.1%} are read as"
+            )
+            text += " the label asked for"
+            text += f" (real ones: {r['labelled_real']:.1%}), and a classifier that learned from them is right about"
+            text += f" {r['accuracy_generated']:.1%} of real images (from as many real ones: {r['accuracy_real']:.1%})"
         lines.append(text)
     return lines
 

@@ -7,7 +7,7 @@ import shutil
 import time
 import tomllib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from countjump.data import require
 from countjump.report.figures import png
 
 Record = dict[str, Any]
-RESULTS = "results.json"
+RESULTS, FITTED = "results.json", "fitted.json"
 KEY = {"dataset", "method", "run", "steps"}
 """What tells records apart."""
 
@@ -145,25 +145,34 @@ class Experiment(ABC):
         if self.reads_data and "made" not in self.settings:
             require([cell.dataset for cell in cells], self.settings.get("data"))
 
-    def run(self, cell: Cell, checkpoint: Path) -> list[Record]:
-        """Run a cell; one record per number of steps."""
+    def run(self, cell: Cell, checkpoint: Path) -> Iterator[Record]:
+        """Run a cell; one record per number of steps, as soon as it is known."""
         seed = 1000 * list(self.recipe["sets"]).index(cell.dataset) + cell.run
         x = self.rows(cell, seed)
+        fitted = checkpoint / FITTED
         said: Record = {"resumed": True} if checkpoint.exists() else {}  # it took longer than is measured
         start = time.perf_counter()
-        model = self.model(cell, x, seed, checkpoint).fit(self.training_rows(cell, x))
+        model = self.fit(self.model(cell, x, seed, checkpoint), cell, x)
         said["seconds_fit"] = round(time.perf_counter() - start, 2)
+        if fitted.exists():  # what was stopped was not the fit
+            said = json.loads(fitted.read_text(encoding="utf-8"))
+        else:
+            checkpoint.mkdir(parents=True, exist_ok=True)
+            write_atomically(fitted, json.dumps(said).encode())
         said["updates"] = model.history_[-1]["update"] if model.history_ else 0
         if cell.method in PAPER:
             said["epochs"] = round(said["updates"] / self._batches(cell, x), 2)
             said["asked_epochs"] = self.settings.get("paper_epochs")
         if curve := [round(record["loss"], 5) for record in model.history_ if "loss" in record]:
             said["learning_curve"] = curve
-        key, records = {"dataset": cell.dataset, "method": cell.method, "run": cell.run, "seed": seed}, []
+        key = {"dataset": cell.dataset, "method": cell.method, "run": cell.run, "seed": seed}
         said |= self.fitted(model, cell, x)
         for steps in cell.steps:
-            records.append(key | {"steps": steps} | self.sampled(model, cell, x, steps, seed) | said)
-        return records
+            yield key | {"steps": steps} | self.sampled(model, cell, x, steps, seed) | said
+
+    def fit(self, model: Any, cell: Cell, x: Any) -> Any:
+        """The model, fitted to what the method is given of the real rows."""
+        return model.fit(self.training_rows(cell, x))
 
     def fitted(self, model: Any, cell: Cell, x: Any) -> Record:
         """What is recorded of a fit besides its samples."""
@@ -262,10 +271,10 @@ def run(
     try:
         for cell in tqdm(todo, desc=experiment.name, unit="fit", disable=not progress):
             checkpoint = out / "checkpoints" / f"{cell.dataset}-{cell.method}-{cell.run}"
-            new = experiment.run(replace(cell, steps=cell.missing(records)), checkpoint)
-            whole = [*read_records(out), *new]
-            write_records(out, whole)
-            records = whole
+            for record in experiment.run(replace(cell, steps=cell.missing(records)), checkpoint):
+                whole = [*read_records(out), record]
+                write_records(out, whole)
+                records = whole
             shutil.rmtree(checkpoint, ignore_errors=True)
             with suppress(OSError):
                 checkpoint.parent.rmdir()
