@@ -69,13 +69,15 @@ class LowNoise:
         if float(alpha_s) == 1:
             return Plain()(process, denoise, step, s, condition, streams)
         missing = step.prediction.missing
-        mean = missing.mean if step.group is None else missing.mean[step.group]
+        expected = torch.zeros_like(z)
+        if self.spread < 1:  # the mean of some laws is much work
+            expected = (1 - self.spread) * (missing.mean if step.group is None else missing.mean[step.group])
         if self.spread:
             drawn = (missing if step.group is None else Indexed(missing, step.group)).draw(streams)
-            mean = mean + self.spread * (drawn - mean)
+            expected = expected + self.spread * drawn
         row = torch.arange(len(z), device=z.device).repeat_interleave(z.shape[1])
         heights = [streams.uniform(row).reshape(z.shape) for _ in range(2)]
-        x = z + (mean + heights[0]).floor().clamp(min=0)
+        x = z + (expected + heights[0]).floor().clamp(min=0)
         most = int(x.max())
         if most > MOST:
             raise ValueError(
