@@ -13,20 +13,12 @@ from torch import Tensor
 
 from countjump import domains
 from countjump.data import Pictures, as_matrix, is_anndata
+from countjump.data.kinds import as_kind, kind_of_matrix, without_denormals, without_float16
 from countjump.data.rows import memory
 from countjump.data.tables import as_frame
-from countjump.estimator import (
-    MOST_STEPS,
-    Estimator,
-    as_seed,
-    kind_of_matrix,
-    threads_for,
-    validation,
-    whole,
-    without_denormals,
-    without_float16,
-)
+from countjump.estimator import Estimator, validation
 from countjump.laws import Streams
+from countjump.parameters import MOST_STEPS, as_seed, threads_for, whole
 from countjump.progress import Progress
 from countjump.sampling import chain, complete_by_particles, complete_rows, seeded
 from countjump.states import concatenate
@@ -68,7 +60,9 @@ class Starts(Estimator):
             own = [seeded(self.device_, seed, 0, row) for row in rows]
             z = self._down(self._state(some), times, down, own, None if given is None else given[rows])
             pieces.append(
-                self._as_kind(self.block_.write(self.block_.latent(z)), kind_of_matrix(X) or kind_of_matrix(matrix))
+                as_kind(
+                    self.block_.write(self.block_.latent(z)), kind_of_matrix(X) or kind_of_matrix(matrix), self.dtype_
+                )
             )
         return self._joined(pieces, X, read)
 
@@ -141,7 +135,7 @@ class Starts(Estimator):
                 some, where = matrix[start : start + size], mask[start : start + size].copy()
                 own = None if given is None else given[start : start + size]
                 rows = model._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number), own)
-                pieces.append(self._as_kind(rows, kind_of_matrix(X) or kind_of_matrix(matrix)))
+                pieces.append(as_kind(rows, kind_of_matrix(X) or kind_of_matrix(matrix), self.dtype_))
                 progress.advance()
         return self._joined(pieces, X, read, mask)
 
