@@ -45,7 +45,7 @@ from countjump.parameters import (
 from countjump.processes.base import Denoise, Process
 from countjump.progress import Progress
 from countjump.samplers import Plain, Sampler, find_sampler
-from countjump.sampling import sample_rows, seeded
+from countjump.sampling import sample_rows, seeded, stream_groups
 from countjump.transforms import Weights
 
 if TYPE_CHECKING:
@@ -350,27 +350,19 @@ class Estimator(Fitted, ABC):
         given = self._given(y, n_samples, seed)
         if return_y and given is None:
             raise ValueError(f"return_y=True: {WITHOUT_Y}")
-        # A stream is drawn under one y. If its rows have several, it is drawn once for each: a row does not feel the others' y.
-        stream, place = np.divmod(np.arange(n_samples), self.block_rows_)
-        drawn, which = np.unique(stream)[:, None], stream
-        if given is not None:
-            drawn, which = np.unique(np.column_stack([stream, given]), axis=0, return_inverse=True)
-        order = np.argsort(which.ravel(), kind="stable")
-        wanted = (which.ravel() * self.block_rows_ + place)[order]
         together = max(min(rows_at_once(self.block_), MOST_STREAMS) // self.block_rows_, 1)
-        groups = [drawn[start : start + together] for start in range(0, len(drawn), together)]
-        pieces, size = [], together * self.block_rows_
-        shown = self.progress and len(groups) > 1
+        groups, places = stream_groups(n_samples, self.block_rows_, together, given)
+        pieces, shown = [], self.progress and len(groups) > 1
         with threads_for(self.block_.varying), Progress("sampling", len(groups), "blocks", shown) as progress:
-            for number, group in enumerate(groups):
-                rows = self._draw(seed, group[:, 0], steps, denoise, None if given is None else group[:, 1:], stepping)
-                mine = wanted[slice(*np.searchsorted(wanted, [number * size, (number + 1) * size]))] - number * size
-                pieces.append(self._finish(rows if len(mine) == rows.shape[0] else rows[mine]))
+            for numbers, own, wanted in groups:
+                streams = Streams([seeded(self.device_, seed, int(each)) for each in numbers], self.block_rows_)
+                own = None if own is None else own.repeat(self.block_rows_, axis=0)
+                rows = self._draw(streams, steps, denoise, own, stepping)
+                pieces.append(self._finish(rows if len(wanted) == rows.shape[0] else rows[wanted]))
                 progress.advance()
         pieces = pieces or [self._finish(np.zeros((0, self.block_.columns)))]
         rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
-        if (order[1:] < order[:-1]).any():
-            rows = rows[np.argsort(order)]
+        rows = rows if places is None else rows[places]
         rows = self._restore(rows)
         own = None if given is None or self.conditions_ is None else self.conditions_.write(given)
         if self.labelled_ is not None:
@@ -383,20 +375,12 @@ class Estimator(Fitted, ABC):
         return rows if self.layout_ is None else self.layout_.restore(rows, like, known)
 
     def _draw(
-        self,
-        seed: int,
-        group: np.ndarray,
-        steps: int,
-        denoise: Denoise,
-        given: np.ndarray | None,
-        sampler: Sampler | None = None,
+        self, streams: Streams, steps: int, denoise: Denoise, given: np.ndarray | None, sampler: Sampler | None = None
     ) -> np.ndarray | sp.csr_matrix:
         """The rows of some streams in float64, each under its row of y; CSR where they are sampled as sparse rows."""
         if self.denoiser_ is None:
-            return self.block_.write(self.block_.latent(self.block_.empty(len(group) * self.block_rows_, self.device_)))
-        streams = Streams([seeded(self.device_, seed, int(stream)) for stream in group], self.block_rows_)
-        condition = self._encode(None if given is None else given.repeat(self.block_rows_, axis=0))
-        times = self.process_.grid(steps)
+            return self.block_.write(self.block_.latent(self.block_.empty(len(streams) * streams.rows, self.device_)))
+        times, condition = self.process_.grid(steps), self._encode(given)
         return self.block_.write(sample_rows(self.process_, denoise, times, streams, self.device_, condition, sampler))
 
     def _sampler(self, sampler: Any) -> Sampler | None:
@@ -446,14 +430,8 @@ class Estimator(Fitted, ABC):
 
     def _try(self) -> None:
         """Draw a few rows, and write them as they went in, so that what does not fit together is noticed."""
-        if self.denoiser_ is None:
-            x = self.block_.latent(self.block_.empty(8, self.device_))
-        else:
-            streams = Streams([seeded(self.device_, 0)], 8)
-            given = None if self.conditions_ is None else self.conditions_.draw(np.linspace(0, 1, 8))
-            times, condition = self.process_.grid(2), self._encode(given)
-            x = sample_rows(self.process_, self.denoiser_, times, streams, self.device_, condition)
-        rows = self._finish(self.block_.write(x))
+        given = None if self.conditions_ is None else self.conditions_.draw(np.linspace(0, 1, 8))
+        rows = self._finish(self._draw(Streams([seeded(self.device_, 0)], 8), 2, self.denoiser_, given))
         if isinstance(self.layout_, Layout):
             rows = self._restore(rows)
             if self.labelled_ is not None and self.conditions_ is not None:
