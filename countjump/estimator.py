@@ -12,36 +12,17 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from countjump import domains, persistence, saving, scoring
+from countjump import domains, parameters, persistence, scoring
 from countjump._version import __version__
 from countjump.conditions import Conditions
-from countjump.data import Annotated, Labelled, Layout, Pictures, Rows, as_matrix, fingerprint
-from countjump.data.kinds import (
-    LEAST_REAL,
-    as_kind,
-    check_shape,
-    kind_of_matrix,
-    without_denormals,
-    without_float16,
-)
+from countjump.data import Annotated, Labelled, Layout, Pictures, Rows, as_matrix, fingerprint, kinds
 from countjump.data.rows import memory
 from countjump.data.tables import numbered
 from countjump.denoiser import Denoiser, Guided
+from countjump.fitted import Fitted, check, describe, recall_data, recall_training
 from countjump.fitting import train
 from countjump.laws import Streams
-from countjump.parameters import (
-    MOST_STEPS,
-    PRECISIONS,
-    as_seed,
-    checked,
-    checked_guidance,
-    default_steps,
-    find_device,
-    plain,
-    rows_at_once,
-    threads_for,
-    whole,
-)
+from countjump.parameters import MOST_STEPS, as_seed, find_device, plain, rows_at_once, threads_for, whole
 from countjump.processes.base import Denoise, Process
 from countjump.progress import Progress
 from countjump.samplers import Plain, Sampler, find_sampler
@@ -51,8 +32,7 @@ from countjump.transforms import Weights
 if TYPE_CHECKING:
     from sklearn.utils import Tags
 
-PICTURES_AT_ONCE = 16
-"""Pictures that are evaluated together on a CPU: the more, the more of a small request is in vain."""
+PICTURES_AT_ONCE = 16  # evaluated together on a CPU: the more, the more of a small request is in vain
 
 SPARSE_ROWS, MOST_STREAMS = 32, 1024
 """Wide sparse rows that share one stream of random numbers, and streams that are drawn together at most."""
@@ -61,26 +41,10 @@ FEW_KINDS = 200
 """Distinct y times columns up to which a stream with several y is drawn for each of them; else every row has a stream of its own,
 which costs half a millisecond, about."""
 
-Y_ROWS = 1024
-"""Rows whose y is drawn from one stream of random numbers."""
+Y_ROWS = 1024  # rows whose y is drawn from one stream of random numbers
 
 WITHOUT_Y = "the model was fitted without y: fit(X, y) to have one of X given y"
 """Why there is no condition."""
-
-
-class Fitted:
-    """What a fit makes."""
-
-    plan_: Any
-    block_: Any
-    process_: Any
-    denoiser_: Any
-    scaling_: Weights | None
-    layout_: Layout | Annotated | Pictures | None
-    labelled_: Labelled | None
-    conditions_: Conditions | None
-    n_features_in_: int
-    feature_names_in_: np.ndarray
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -183,7 +147,7 @@ class Estimator(Fitted, ABC):
         return self
 
     def _fit(self, X: Any, y: Any = None) -> None:
-        params = checked(self.get_params())
+        params = parameters.checked(self.get_params())
         self.labelled_ = Labelled.of(X, y)
         if self.labelled_ is not None:
             X, y = self.labelled_.split(X)
@@ -194,8 +158,8 @@ class Estimator(Fitted, ABC):
         self._check_columns(X, reset=True)
         of_y = () if conditions is None or read is None else (conditions.identity(read),)
         identity, dtype = fingerprint(matrix, self._identity(), *of_y), matrix.dtype
-        given = without_float16(matrix)
-        matrix = without_denormals(given)
+        given = kinds.without_float16(matrix)
+        matrix = kinds.without_denormals(given)
         lost = matrix is not given
         scaling = self._find_scaling(matrix)
         if scaling is not None:
@@ -204,11 +168,13 @@ class Estimator(Fitted, ABC):
             raise ValueError("augment='flip' turns pictures round, and X is none: leave augment=None")
         plan = self._plan(matrix, params)
         if lost and hasattr(plan, "reasons"):
-            plan.reasons["zeros"] = f"reals below {LEAST_REAL:g} are taken for zeros"
+            plan.reasons["zeros"] = f"reals below {kinds.LEAST_REAL:g} are taken for zeros"
         # With a checkpoint to come back to, even an unseeded fit must know its seed again.
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
-        self._adopt(plan, dtype, kind_of_matrix(X) or kind_of_matrix(given), seed, device, scaling, conditions)
+        self.dtype_, self.sparse_, self.seed_ = dtype, kinds.kind_of(X, given), seed
+        self.scaling_, self.conditions_ = scaling, conditions
+        self._adopt(plan, device)
         if self.denoiser_ is not None:
             condition = self._encode(read)
             with threads_for(self.block_.varying):
@@ -251,7 +217,7 @@ class Estimator(Fitted, ABC):
 
     def _read(self, X: Any, lenient: bool = False) -> domains.Matrix:
         matrix = as_matrix(X) if self.layout_ is None else self.layout_.matrix(X, lenient=lenient)
-        check_shape(matrix)
+        kinds.check_shape(matrix)
         names = self.layout_.matrix_names if isinstance(self.layout_, Layout | Annotated) else None
         domains.check_values(matrix, names)
         if not self._takes_negatives:
@@ -261,7 +227,7 @@ class Estimator(Fitted, ABC):
     def check_params(self) -> None:
         """Raise where a parameter is wrong whatever the data may be."""
         find_device(self.device)
-        checked(self.get_params())
+        parameters.checked(self.get_params())
         as_seed(self.random_state)
 
     def _identity(self) -> str:
@@ -277,29 +243,19 @@ class Estimator(Fitted, ABC):
         params = {name: described(value) for name, value in self.get_params().items() if name not in silent}
         return json.dumps([type(self).__name__, __version__, params], sort_keys=True)
 
-    def _adopt(
-        self,
-        plan: Any,
-        dtype: np.dtype,
-        sparse: str,
-        seed: int,
-        device: torch.device,
-        scaling: Weights | None,
-        conditions: Conditions | None = None,
-    ) -> None:
-        """Take on a plan: every fitted attribute but the network's training."""
-        self.plan_, self.dtype_, self.sparse_, self.seed_ = plan, np.dtype(dtype), sparse, seed
-        self.device_, self.scaling_, self.conditions_ = device, scaling, conditions
-        self.history_: list[dict[str, float]] = []
+    def _adopt(self, plan: Any, device: torch.device) -> None:
+        """Take on a plan: every fitted attribute that follows from it."""
+        self.plan_, self.device_, conditions = plan, device, self.conditions_
+        self.history_ = []
         with torch.random.fork_rng():
-            torch.manual_seed(seed)
+            torch.manual_seed(self.seed_)
             self.block_, self.process_, denoiser = self._build(plan)
             if conditions is not None and denoiser is not None:
                 denoiser.take_condition(conditions.levels, conditions.features, plan.width)
         self.block_.to(device)
         self.denoiser_ = None if denoiser is None else denoiser.to(device).eval()
         if denoiser is not None:
-            denoiser.precision = PRECISIONS[self.precision]
+            denoiser.precision = parameters.PRECISIONS[self.precision]
             if self.compile:
                 denoiser.network.compile()  # in its place: weights keep their names
         self.block_rows_ = SPARSE_ROWS if self.block_.sparse else rows_at_once(self.block_)
@@ -311,9 +267,7 @@ class Estimator(Fitted, ABC):
             self.block_rows_ = 1
 
     def _train(self, rows: Rows, identity: str, params: dict[str, Any], conditions: torch.Tensor | None) -> None:
-        pictures = self.layout_ if isinstance(self.layout_, Pictures) else None
-        parts = self.process_, self.denoiser_, self.block_
-        self.history_ = train(*parts, rows, conditions, pictures, params, self.seed_, self.device_, identity, self)
+        self.history_ = train(self, rows, conditions, params, identity)
 
     # Sampling.
 
@@ -341,7 +295,7 @@ class Estimator(Fitted, ABC):
         in few steps. ``countjump.samplers`` has them as objects, with their numbers, and says what they are exact for.
         """
         validation().check_is_fitted(self, "plan_")
-        steps = default_steps(self.block_.varying) if steps is None else steps
+        steps = parameters.default_steps(self.block_.varying) if steps is None else steps
         n_samples, steps = whole("n_samples", n_samples, 0), whole("steps", steps, 1, MOST_STEPS)
         denoise, stepping = self._denoise(guidance), self._sampler(sampler)
         seed = as_seed(random_state)
@@ -360,14 +314,24 @@ class Estimator(Fitted, ABC):
                 rows = self._draw(streams, steps, denoise, own, stepping)
                 pieces.append(self._finish(rows if len(wanted) == rows.shape[0] else rows[wanted]))
                 progress.advance()
-        pieces = pieces or [self._finish(np.zeros((0, self.block_.columns)))]
-        rows = sp.vstack(pieces, format="csr") if self.sparse_ else np.concatenate(pieces)
-        rows = rows if places is None else rows[places]
-        rows = self._restore(rows)
+        rows = self._joined(pieces or [self._finish(np.zeros((0, self.block_.columns)))], given, places)
         own = None if given is None or self.conditions_ is None else self.conditions_.write(given)
-        if self.labelled_ is not None:
-            rows = self.labelled_.put(rows, own)
         return (rows, own) if return_y else rows
+
+    def _joined(
+        self,
+        pieces: list[Any],
+        given: np.ndarray | None,
+        places: np.ndarray | None = None,
+        like: Any = None,
+        known: np.ndarray | None = None,
+    ) -> Any:
+        """Pieces as one matrix, from its ``places`` on, or a table of the kind that went in, with the labels that are given."""
+        rows = sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
+        rows = self._restore(rows if places is None else rows[places], like, known)
+        if self.labelled_ is None or given is None or self.conditions_ is None:
+            return rows
+        return self.labelled_.put(rows, self.conditions_.write(given))
 
     def _restore(self, rows: Any, like: Any = None, known: np.ndarray | None = None) -> Any:
         """A table of the kind that went in, where it was one; rows are called like those of a table that they are ``like``, and
@@ -394,12 +358,8 @@ class Estimator(Fitted, ABC):
 
     # Conditions.
 
-    def _read_condition(self, y: Any, rows: int) -> torch.Tensor | None:
-        """One condition for all of so many rows, or one for each, as the denoiser takes them (rows, …); None for no y."""
-        return self._encode(self._read_y(y, rows))
-
     def _read_y(self, y: Any, rows: int) -> np.ndarray | None:
-        """The same as numbers: the places of labels, and numbers themselves."""
+        """One row of y for all of so many rows, or one for each, as numbers: the places of labels, and numbers; None for no y."""
         if y is None:
             return None
         if self.conditions_ is None:
@@ -421,7 +381,7 @@ class Estimator(Fitted, ABC):
 
     def _denoise(self, guidance: Any) -> Any:
         """The denoiser, guided where that is asked for."""
-        weight = checked_guidance(guidance)
+        weight = parameters.checked_guidance(guidance)
         if weight == 1:
             return self.denoiser_
         if self.conditions_ is None:
@@ -433,25 +393,18 @@ class Estimator(Fitted, ABC):
         given = None if self.conditions_ is None else self.conditions_.draw(np.linspace(0, 1, 8))
         rows = self._finish(self._draw(Streams([seeded(self.device_, 0)], 8), 2, self.denoiser_, given))
         if isinstance(self.layout_, Layout):
-            rows = self._restore(rows)
-            if self.labelled_ is not None and self.conditions_ is not None:
-                self.labelled_.put(rows, self.conditions_.write(self.conditions_.draw(np.linspace(0, 0.9, 8))))
+            self._joined([rows], given)
 
     def _finish(self, rows: np.ndarray | sp.csr_matrix) -> Any:
         """The reals, dtype and kind that went in."""
         if self.scaling_ is not None:
             rows = self.scaling_.apply(sp.csr_matrix(rows))
-        return as_kind(rows, self.sparse_, self.dtype_)
+        return kinds.as_kind(rows, self.sparse_, self.dtype_)
 
     # Likelihood.
 
     def score_samples(
-        self,
-        X: Any,
-        y: Any = None,
-        steps: int | None = None,
-        draws: int | None = None,
-        random_state: Any = None,
+        self, X: Any, y: Any = None, steps: int | None = None, draws: int | None = None, random_state: Any = None
     ) -> np.ndarray:
         """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
 
@@ -475,7 +428,7 @@ class Estimator(Fitted, ABC):
         X, y = self._split(X, y)
         if hasattr(X, "columns"):
             self._check_columns(X)
-        matrix = without_denormals(without_float16(self._read(X, lenient=True)))
+        matrix = kinds.without_denormals(kinds.without_float16(self._read(X, lenient=True)))
         self._check_columns(X)
         mass = np.zeros(matrix.shape[0]) if self.layout_ is None else self.layout_.escapes(X)
         if self.scaling_ is not None:
@@ -484,8 +437,7 @@ class Estimator(Fitted, ABC):
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
         given = self._read_y(y, matrix.shape[0])
-        model = self.process_, self.denoiser_, self.block_
-        return scoring.score_rows(*model, matrix, given, self._encode, self.device_, steps, draws, seed) + mass
+        return scoring.score_rows(self, matrix, given, steps, draws, seed) + mass
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of :meth:`score_samples`; a model that was fitted without y has no use for it."""
@@ -497,7 +449,7 @@ class Estimator(Fitted, ABC):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a directory, as safetensors and JSON."""
         validation().check_is_fitted(self, "plan_")
-        fitted, arrays = saving.describe(self, *self._describe(self.plan_))
+        fitted, arrays = describe(self, *self._describe(self.plan_))
         params = {name: persistence.encode(value) for name, value in self._params_to_save().items()}
         seed = plain(self.random_state)
         params["random_state"] = seed if isinstance(seed, int) else None
@@ -535,27 +487,18 @@ class Estimator(Fitted, ABC):
     def _revive(cls, described: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any]) -> Self:
         params = {name: persistence.decode(value) for name, value in described["params"].items()}
         model = cls(**(params | given))
-        checked(model.get_params(), directory=False)
+        parameters.checked(model.get_params(), directory=False)
         try:
             device = find_device(model.device)
         except ValueError:  # it was fitted on a device that is not here
             model.device = "auto"
             device = find_device(model.device)
         fitted = described["fitted"]
-        saving.check(fitted, arrays)
+        check(fitted, arrays)
         plan = model._recall(fitted["plan"], persistence.under(arrays, "plan/"))
-        scaling, conditions, model.layout_, model.labelled_ = saving.recall_weights_and_labels(fitted, arrays)
-        model._adopt(plan, fitted["dtype"], fitted["sparse"], as_seed(fitted["seed"]), device, scaling, conditions)
-        if model.denoiser_ is not None:
-            learned = persistence.under(arrays, "weights/")
-            model.denoiser_.load_state_dict({name: torch.from_numpy(array) for name, array in learned.items()})
-        if fitted["block_rows"] != model.block_rows_:
-            raise ValueError(f"blocks of {fitted['block_rows']!r} rows, and not of {model.block_rows_}")
-        model.history_ = saving.recall_history(fitted["history"])
-        columns, names = saving.recall_columns(fitted["feature_names"], model.layout_, model.block_.columns)
-        model.n_features_in_ = columns
-        if names is not None:
-            model.feature_names_in_ = names
+        recall_data(model, fitted, arrays)
+        model._adopt(plan, device)
+        recall_training(model, fitted, arrays)
         return model
 
 

@@ -12,39 +12,30 @@ from torch import Tensor
 
 from countjump.blocks.base import Stage, Training
 from countjump.data import Pictures, Rows
-from countjump.denoiser import Denoiser
+from countjump.fitted import Fitted
 from countjump.parameters import default_batch_size, default_dropout, default_updates
 from countjump.planning import WIDE
 from countjump.sampling import seeded
 from countjump.training import Settings, run
 
-TIMES_PER_BATCH = 32
-"""Distinct times in a training batch: the time embedding is computed once for each."""
+TIMES_PER_BATCH = 32  # distinct times in a training batch: the time embedding is computed once for each
 
 LARGE_PICTURE, PICTURE_RATES, PICTURE_DECAY = 32, (2e-3, 2e-4), 1e-3
 """Pixels a side from which on pictures are trained as in the paper's appendix A, with batches of 128; the learning rates below and
 from there on; and the decay of the weights."""
 
-SPARSE_DECAY = 1.0
-"""The decay of the weights of wide sparse models: they have more of them than rows have taught."""
-
-MOST_HELD_OUT = 10_000
-"""Rows that are held out at most."""
-
-DROPPED = 0.1
-"""The share of the rows whose condition is dropped in training, so that rows without one are learned too."""
+SPARSE_DECAY = 1.0  # of the weights of wide sparse models: they have more of them than rows have taught
+MOST_HELD_OUT = 10_000  # rows that are held out at most
+DROPPED = 0.1  # the share of the rows whose condition is dropped, so that rows without one are learned too
 
 
 @dataclass(frozen=True)
 class Task:
-    """What the denoiser learns, on rows that are named by their numbers. All that is random comes from the generator."""
+    """What the denoiser of a model learns, on rows that are named by their numbers; all that is random comes from the generator."""
 
-    process: Any
-    denoiser: Denoiser
-    block: Any
+    model: Fitted
     rows: Rows
     conditions: Tensor | None
-    device: torch.device
     flipped: Pictures | None
     """Pictures of which half are seen from right to left."""
 
@@ -52,12 +43,14 @@ class Task:
         """The conditions of the rows, of which some are dropped to learn without."""
         if self.conditions is None:
             return None
-        dropped = torch.rand(len(index), 1, device=self.device, generator=generator) < DROPPED * learning
-        return self.conditions[torch.from_numpy(index).to(self.device)].masked_fill(dropped, torch.nan)
+        device = self.model.device_
+        dropped = torch.rand(len(index), 1, device=device, generator=generator) < DROPPED * learning
+        return self.conditions[torch.from_numpy(index).to(device)].masked_fill(dropped, torch.nan)
 
     def believe(self, index: np.ndarray, generator: torch.Generator, learning: bool = False) -> tuple[Any, ...]:
         """The prediction at random times, x_0, z_t, t (B, 1), and what was known of x_0, if some of it was."""
-        process, block, device = self.process, self.block, self.device
+        model, device = self.model, self.model.device_
+        process, denoiser, block = model.process_, model.denoiser_, model.block_
         taken = self.rows.take(index)
         if learning and self.flipped is not None:
             which = torch.rand(len(index), device=device, generator=generator) < 0.5
@@ -76,41 +69,33 @@ class Task:
         t = times[(torch.arange(len(x), device=device) + start) % len(times)]
         z = process.marginal(x, t[:, None]).sample(generator)
         if some is None:
-            return self.denoiser(z, t, condition), x, z, t[:, None]
+            return denoiser(z, t, condition), x, z, t[:, None]
         z = block.hold(z, block.shown(x), some)
-        return self.denoiser(z, t, condition, known=some), x, z, t[:, None], some
+        return denoiser(z, t, condition, known=some), x, z, t[:, None], some
 
     def loss(self, index: np.ndarray, generator: torch.Generator, learning: bool = True) -> Tensor:
         """The mean over the rows."""
         prediction, x, z, t, *known = self.believe(index, generator, learning)
-        return self.process.loss(x, z, t, prediction, generator, *known).mean()
+        return self.model.process_.loss(x, z, t, prediction, generator, *known).mean()
 
     @torch.no_grad()
-    def validation(self, kept: np.ndarray, at_once: int, seed: int) -> float:
+    def validation(self, kept: np.ndarray, at_once: int) -> float:
         """The loss of rows that are held out, so many at a time."""
-        parts = np.array_split(kept, -(-len(kept) // at_once))
-        losses = [float(self.loss(part, seeded(self.device, seed, 2, i), False)) for i, part in enumerate(parts)]
+        parts, seed = np.array_split(kept, -(-len(kept) // at_once)), self.model.seed_
+        generators = [seeded(self.model.device_, seed, 2, i) for i in range(len(parts))]
+        losses = [float(self.loss(*each, learning=False)) for each in zip(parts, generators, strict=True)]
         return float(np.average(losses, weights=[len(part) for part in parts]))
 
 
 def train(
-    process: Any,
-    denoiser: Denoiser,
-    block: Any,
-    rows: Rows,
-    conditions: Tensor | None,
-    pictures: Pictures | None,
-    params: dict[str, Any],
-    seed: int,
-    device: torch.device,
-    identity: str,
-    model: Any,
+    model: Fitted, rows: Rows, conditions: Tensor | None, params: dict[str, Any], identity: str
 ) -> list[dict[str, float]]:
-    """Train the denoiser and what its block learns apart, and return the history of the network's losses.
+    """Train a model's denoiser and what its block learns apart, and return the history of the network's losses.
 
-    ``params`` are those of an estimator, as plain values, and ``identity`` says what decides a fit. The ``model`` is what callbacks
-    are called with.
+    ``params`` are the estimator's as plain values, and ``identity`` says what decides the fit. Callbacks are called with the model.
     """
+    process, denoiser, block, seed = model.process_, model.denoiser_, model.block_, model.seed_
+    pictures = model.layout_ if isinstance(model.layout_, Pictures) else None
     shuffled = np.random.default_rng([seed, 1]).permutation(rows.count)
     held_out = min(int(rows.count * params["validation_fraction"]), MOST_HELD_OUT)
     kept, training = shuffled[:held_out], shuffled[held_out:]
@@ -124,9 +109,8 @@ def train(
         rate = 3e-3
     batch_size = params["batch_size"] or batch_size
     updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
-    drop = getattr(denoiser.network, "drop", None)
-    if drop is not None:
-        drop(default_dropout(rows.count, block.varying))
+    if hasattr(denoiser.network, "drop"):
+        denoiser.network.drop(default_dropout(rows.count, block.varying))
 
     def report(record: dict[str, float]) -> None:
         """A callback may draw samples; what it draws has no part in training, whose random numbers are those of the update."""
@@ -135,8 +119,9 @@ def train(
             callback(record["update"], {k: v for k, v in record.items() if k != "update"}, model)
         denoiser.train()
 
-    task = Task(process, denoiser, block, rows, conditions, device, pictures if params["augment"] else None)
-    context = Training(rows, device, process.schedule, getattr(process, "t_max", None), task.believe, task.condition)
+    task = Task(model, rows, conditions, pictures if params["augment"] else None)
+    t_max = getattr(process, "t_max", None)
+    context = Training(rows, model.device_, process.schedule, t_max, task.believe, task.condition)
     stages = block.stages(context, training, kept, updates)
     apart = {parameter for stage in stages for parameter in stage.parameters}
     network = Stage(
@@ -150,7 +135,7 @@ def train(
         weight_decay=decay,
         lr_schedule=params["lr_schedule"],
         ema=params["ema"],
-        validation=(lambda: task.validation(kept, 4 * batch_size, seed)) if held_out else None,
+        validation=(lambda: task.validation(kept, 4 * batch_size)) if held_out else None,
         strata=rows.totals()[training],
         accumulate=params["accumulate"],
     )

@@ -16,11 +16,8 @@ from countjump.planning import WIDE, one_of
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 """Of the network's work. Counts are drawn, thinned and scored in float64 all the same."""
 
-MOST_GUIDANCE = 10.0
-"""The largest weight of guidance: up to it, everything is finite."""
-
-MOST_STEPS = 10**6
-"""Steps of a chain, at most."""
+MOST_GUIDANCE = 10.0  # the largest weight of guidance: up to it, everything is finite
+MOST_STEPS = 10**6  # steps of a chain, at most
 
 WHOLE_PARAMETERS = {
     **{"max_updates": None, "batch_size": None, "checkpoint_every": None, "states": None},

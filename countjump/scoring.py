@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,15 +11,12 @@ import torch
 
 from countjump.data import Rows
 from countjump.data.rows import Matrix
+from countjump.fitted import Fitted
 from countjump.likelihood import lower_bound
 from countjump.parameters import threads_for
-from countjump.processes.base import Denoise, Process
 
-STEPS = 100
-"""Steps of a score by default."""
-
-EVALUATIONS = 2048
-"""Draws of a score, by default, times the rows that a model can make at all."""
+STEPS = 100  # of a score, by default
+EVALUATIONS = 2048  # draws of a score, by default, times the rows that a model can make at all
 
 ROWS, ENTRIES = 1024, 2**24
 """Draws that are scored together, and entries of their rows times steps, at most, but for a single row."""
@@ -33,21 +28,10 @@ def default_draws(possible: float) -> int:
 
 
 def score_rows(
-    process: Process | None,
-    denoise: Denoise | None,
-    block: Any,
-    matrix: Matrix,
-    given: np.ndarray | None,
-    encode: Callable[[np.ndarray | None], torch.Tensor | None],
-    device: torch.device,
-    steps: int,
-    draws: int,
-    seed: int,
+    model: Fitted, matrix: Matrix, given: np.ndarray | None, steps: int, draws: int, seed: int
 ) -> np.ndarray:
-    """The mean of so many draws of the bound, for every row of a matrix, under its row of y where these are ``given``.
-
-    Without a process and a denoiser no column varies, and a row is possible or not. ``encode`` is how y comes to the denoiser.
-    """
+    """The mean of so many draws of the bound, for every row of a matrix, under its row of y where these are ``given``."""
+    block, device, conditions = model.block_, model.device_, model.conditions_
     names = row_names(matrix)
     _, first, group = np.unique(with_y(names, given), return_index=True, return_inverse=True)
     scores = np.empty(len(first))
@@ -60,9 +44,9 @@ def score_rows(
             x, mass = (each.to(device) for each in block.read_to_score(rows.take(some)))
             found = mass.cpu().numpy()
             possible = np.flatnonzero(np.isfinite(found))
-            if process is not None and denoise is not None and len(possible):
-                condition = encode(None if given is None else given[some])
-                times = process.grid(steps).to(device)
+            if model.denoiser_ is not None and len(possible):
+                y = None if given is None or conditions is None else conditions.encode(given[some]).to(device)
+                times = model.process_.grid(steps).to(device)
                 place, draw = np.repeat(possible, draws), np.tile(np.arange(draws), len(possible))
                 for begin in range(0, len(place), ROWS):
                     part = slice(begin, begin + ROWS)
@@ -70,8 +54,8 @@ def score_rows(
                         stream_key(seed, names[some[row]], n) for row, n in zip(place[part], draw[part], strict=True)
                     ]
                     at = torch.from_numpy(place[part]).to(device)
-                    own = None if condition is None else condition[at]
-                    bound = lower_bound(process, denoise, x[at], times, keys, own)
+                    own = None if y is None else y[at]
+                    bound = lower_bound(model.process_, model.denoiser_, x[at], times, keys, own)
                     np.add.at(found, place[part], bound.cpu().numpy() / draws)
             scores[start : start + at_once] = found
     return scores[group]

@@ -9,13 +9,13 @@ import scipy.sparse as sp
 
 from countjump.data.rows import Matrix
 
-LEAST_REAL = 1e-290
-"""Smaller reals are taken for zeros."""
+LEAST_REAL = 1e-290  # smaller reals are taken for zeros
 
 
-def kind_of_matrix(X: Any) -> str:
-    """What X is: a "matrix" or an "array" of scipy, or, "", of numpy."""
-    return "" if not sp.issparse(X) else "array" if isinstance(X, sp.sparray) else "matrix"
+def kind_of(*matrices: Any) -> str:
+    """What the first of them is that is sparse: a "matrix" or an "array" of scipy; "", of numpy, where none is."""
+    sparse = [isinstance(each, sp.sparray) for each in matrices if sp.issparse(each)]
+    return "" if not sparse else "array" if sparse[0] else "matrix"
 
 
 def as_kind(rows: np.ndarray | sp.csr_matrix, kind: str, dtype: np.dtype) -> Any:
