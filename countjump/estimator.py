@@ -12,14 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from countjump import domains, parameters, persistence, scoring
+from countjump import domains, fitted, parameters, persistence, scoring
 from countjump._version import __version__
 from countjump.conditions import Conditions
 from countjump.data import Annotated, Labelled, Layout, Pictures, Rows, as_matrix, fingerprint, kinds
 from countjump.data.rows import memory
 from countjump.data.tables import numbered
 from countjump.denoiser import Denoiser, Guided
-from countjump.fitted import Fitted, check, describe, recall_data, recall_training
 from countjump.fitting import train
 from countjump.laws import Streams
 from countjump.parameters import MOST_STEPS, as_seed, find_device, plain, rows_at_once, threads_for, whole
@@ -48,7 +47,7 @@ WITHOUT_Y = "the model was fitted without y: fit(X, y) to have one of X given y"
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class Estimator(Fitted, ABC):
+class Estimator(fitted.Fitted, ABC):
     """What every model here shares: reading data, training, sampling in fixed blocks, saving and loading.
 
     It keeps scikit-learn's protocol without its base class, whose import takes longer than all of countjump's.
@@ -449,11 +448,11 @@ class Estimator(Fitted, ABC):
     def save(self, path: str | Path) -> None:
         """Write the fitted model to a directory, as safetensors and JSON."""
         validation().check_is_fitted(self, "plan_")
-        fitted, arrays = describe(self, *self._describe(self.plan_))
+        said, arrays = fitted.describe(self, *self._describe(self.plan_))
         params = {name: persistence.encode(value) for name, value in self._params_to_save().items()}
         seed = plain(self.random_state)
         params["random_state"] = seed if isinstance(seed, int) else None
-        persistence.write(path, {"class": type(self).__name__, "params": params, "fitted": fitted}, arrays)
+        persistence.write(path, {"class": type(self).__name__, "params": params, "fitted": said}, arrays)
 
     def _params_to_save(self) -> dict[str, Any]:
         """The parameters that a file can hold."""
@@ -493,12 +492,12 @@ class Estimator(Fitted, ABC):
         except ValueError:  # it was fitted on a device that is not here
             model.device = "auto"
             device = find_device(model.device)
-        fitted = described["fitted"]
-        check(fitted, arrays)
-        plan = model._recall(fitted["plan"], persistence.under(arrays, "plan/"))
-        recall_data(model, fitted, arrays)
+        said = described["fitted"]
+        fitted.check(said, arrays)
+        plan = model._recall(said["plan"], persistence.under(arrays, "plan/"))
+        fitted.recall_data(model, said, arrays)
         model._adopt(plan, device)
-        recall_training(model, fitted, arrays)
+        fitted.recall_training(model, said, arrays)
         return model
 
 

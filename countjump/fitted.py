@@ -52,7 +52,7 @@ def describe(
     if model.conditions_ is not None:
         condition, own = model.conditions_.described()
         arrays |= {f"condition/{name}": array for name, array in own.items()}
-    fitted = {
+    said = {
         "condition": condition,
         "scaling": None if model.scaling_ is None else model.scaling_.described(),
         "plan": plan,
@@ -65,44 +65,44 @@ def describe(
         "history": [{k: encode(v) for k, v in record.items()} for record in model.history_],
         "feature_names": getattr(model, "feature_names_in_", np.array([])).tolist(),
     }
-    return fitted, arrays
+    return said, arrays
 
 
-def check(fitted: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def check(said: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Raise where rows are of no kind that is written, or numbers are not finite."""
-    if fitted["sparse"] not in ("", "array", "matrix") or np.dtype(fitted["dtype"]).kind not in "buif":
-        raise ValueError(f"rows of kind {fitted['sparse']!r} and dtype {fitted['dtype']!r} are not written here")
+    if said["sparse"] not in ("", "array", "matrix") or np.dtype(said["dtype"]).kind not in "buif":
+        raise ValueError(f"rows of kind {said['sparse']!r} and dtype {said['dtype']!r} are not written here")
     for name, array in arrays.items():
         if not name.endswith(OPEN_ARRAYS) and not np.isfinite(array).all():
             raise ValueError(f"{name} holds numbers that are not finite")
 
 
-def recall_data(model: Fitted, fitted: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Give a model what it knows of the data besides the plan."""
-    model.dtype_, model.sparse_, model.seed_ = np.dtype(fitted["dtype"]), fitted["sparse"], as_seed(fitted["seed"])
-    scaling, condition, layout, labelled = (fitted[name] for name in ("scaling", "condition", "layout", "labelled"))
+def recall_data(model: Fitted, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Give a model what a file says of the data that it was fitted to."""
+    model.dtype_, model.sparse_, model.seed_ = np.dtype(said["dtype"]), said["sparse"], as_seed(said["seed"])
+    scaling, condition, layout, labelled = (said[name] for name in ("scaling", "condition", "layout", "labelled"))
     model.scaling_ = None if scaling is None else Weights(arrays["scaling"], **scaling)
     model.conditions_ = None if condition is None else Conditions.recalled(condition, under(arrays, "condition/"))
     kinds: dict[str, Any] = {"pictures": Pictures, "anndata": Annotated, "sparse": Annotated}
     model.layout_ = None if layout is None else kinds.get(layout["kind"], Layout).recall(layout)
     model.labelled_ = None if labelled is None else Labelled.recall(labelled)
-    labels = [] if model.conditions_ is None else model.conditions_.columns
-    if model.labelled_ is not None and len(labels) != len(model.labelled_.labels):
+    labels = None if model.conditions_ is None else len(model.conditions_.columns)
+    if model.labelled_ is not None and labels != len(model.labelled_.labels):
         raise ValueError("columns of labels, and no such labels")
 
 
-def recall_training(model: Fitted, fitted: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Give a model of which all else is there what training made, and what it says of the data."""
+def recall_training(model: Fitted, said: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Give a model that has its parts what training made of them, and the columns of X; raise where these do not fit the parts."""
     if model.denoiser_ is not None:
         model.denoiser_.load_state_dict({k: torch.from_numpy(v) for k, v in under(arrays, "weights/").items()})
-    if fitted["block_rows"] != model.block_rows_:
-        raise ValueError(f"blocks of {fitted['block_rows']!r} rows, and not of {model.block_rows_}")
+    if said["block_rows"] != model.block_rows_:
+        raise ValueError(f"blocks of {said['block_rows']!r} rows, and not of {model.block_rows_}")
     model.history_ = [
-        {str(k): v if isinstance(v, int) else float(v) for k, v in record.items()} for record in fitted["history"]
+        {str(k): v if isinstance(v, int) else float(v) for k, v in record.items()} for record in said["history"]
     ]
     if len({tuple(record) for record in model.history_}) > 1 or any("loss" not in r for r in model.history_):
         raise ValueError("its history is not one of training")
-    columns, names = model.block_.columns, fitted["feature_names"]
+    columns, names = model.block_.columns, said["feature_names"]
     if model.layout_ is not None:
         if len(model.layout_.matrix_names) != columns:
             raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")
