@@ -18,8 +18,8 @@ from countjump import domains, persistence, planning, transforms
 from countjump.data import Annotated, Layout, Pictures
 from countjump.denoiser import Denoiser
 from countjump.domains import Domain
-from countjump.estimator import WHOLE_PARAMETERS, whole
 from countjump.networks import UNetSizes
+from countjump.parameters import WHOLE_PARAMETERS, whole
 from countjump.planning import Part, Plan
 from countjump.planning.decisions import BELIEFS, PROCESSES, SPARSE, one_of
 from countjump.planning.images import BELIEFS as IMAGE_BELIEFS
@@ -267,8 +267,8 @@ class JumpModel(Starts):
             )
         parts = []
         for i, part in enumerate(described["parts"]):
-            own = {k.removeprefix(f"{i}/array/"): v for k, v in arrays.items() if k.startswith(f"{i}/array/")}
-            coding = {k.removeprefix(f"{i}/coding/"): v for k, v in arrays.items() if k.startswith(f"{i}/coding/")}
+            own = persistence.under(arrays, f"{i}/array/")
+            coding = persistence.under(arrays, f"{i}/coding/")
             options = {k: persistence.decode(v) for k, v in part["options"].items()}
             domain = persistence.decode(part["domain"])
             if not isinstance(domain, Domain):

@@ -105,6 +105,11 @@ def decode(value: Any) -> Any:
     return math.inf if value == "inf" else value
 
 
+def under(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """The arrays whose names begin so, by the rest of their names."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
 def write(path: str | Path, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a model directory; one that is there already is replaced, atomically. Other files there are left alone."""
     directory = plain_path(path)

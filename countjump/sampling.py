@@ -1,4 +1,5 @@
-"""The sampler's loop: a generator of steps from the prior or from a given state, equal states evaluated once."""
+"""The sampler's loop: a generator of steps from the prior or from a given state, equal states evaluated once; and the streams of
+random numbers that a request takes."""
 
 from __future__ import annotations
 
@@ -31,6 +32,32 @@ def seeded(device: torch.device | str, *entropy: int) -> torch.Generator:
     # Without the length, trailing zeros would not count: (1,) and (1, 0) would be one stream.
     state = np.random.SeedSequence((len(entropy), *entropy)).generate_state(1, np.uint64)[0]
     return torch.Generator(device=device).manual_seed(int(state >> np.uint64(1)))
+
+
+def stream_groups(
+    rows: int, size: int, together: int, given: np.ndarray | None
+) -> tuple[list[tuple[np.ndarray, np.ndarray | None, np.ndarray]], np.ndarray | None]:
+    """The streams, of ``size`` rows each, that so many rows take, in groups that are drawn ``together``; and the rows' places among
+    those that are wanted of these groups, None where they are in order.
+
+    A group is the numbers of its streams, their rows of y where these are ``given``, and which of its rows are wanted. A stream is
+    drawn under one y. If its rows have several, it is drawn once for each: a row does not feel the others' y.
+
+    >>> stream_groups(3, 2, 2, None)
+    ([(array([0, 1]), None, array([0, 1, 2]))], None)
+    """
+    stream, place = np.divmod(np.arange(rows), size)
+    drawn, which = np.unique(stream)[:, None], stream
+    if given is not None:
+        drawn, which = np.unique(np.column_stack([stream, given]), axis=0, return_inverse=True)
+    order = np.argsort(which.ravel(), kind="stable")
+    wanted = (which.ravel() * size + place)[order]
+    groups = []
+    for start in range(0, len(drawn), together):
+        some, first = drawn[start : start + together], start * size
+        mine = wanted[slice(*np.searchsorted(wanted, [first, first + together * size]))] - first
+        groups.append((some[:, 0], None if given is None else some[:, 1:], mine))
+    return groups, np.argsort(order) if (order[1:] < order[:-1]).any() else None
 
 
 @torch.no_grad()

@@ -13,20 +13,12 @@ from torch import Tensor
 
 from countjump import domains
 from countjump.data import Pictures, as_matrix, is_anndata
+from countjump.data.kinds import as_kind, kind_of, without_denormals, without_float16
 from countjump.data.rows import memory
 from countjump.data.tables import as_frame
-from countjump.estimator import (
-    MOST_STEPS,
-    Estimator,
-    as_seed,
-    kind_of_matrix,
-    threads_for,
-    validation,
-    whole,
-    without_denormals,
-    without_float16,
-)
+from countjump.estimator import Estimator, validation
 from countjump.laws import Streams
+from countjump.parameters import MOST_STEPS, as_seed, threads_for, whole
 from countjump.progress import Progress
 from countjump.sampling import chain, complete_by_particles, complete_rows, seeded
 from countjump.states import concatenate
@@ -63,14 +55,13 @@ class Starts(Estimator):
         read = self._read_y(y, matrix.shape[0])
         given = self._encode(read)
         down = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-        pieces = []
-        for rows, some, times in self._in_blocks("deepening", matrix, fraction):
+        pieces, times = [], self._times(fraction)
+        for rows in self._in_blocks("deepening", matrix):
             own = [seeded(self.device_, seed, 0, row) for row in rows]
-            z = self._down(self._state(some), times, down, own, None if given is None else given[rows])
-            pieces.append(
-                self._as_kind(self.block_.write(self.block_.latent(z)), kind_of_matrix(X) or kind_of_matrix(matrix))
-            )
-        return self._joined(pieces, X, read)
+            z = self._state(matrix[rows])
+            z = self._down(z, times[rows], down, own, None if given is None else given[rows])
+            pieces.append(as_kind(self.block_.write(self.block_.latent(z)), kind_of(X, matrix), self.dtype_))
+        return self._joined(pieces, read, like=X)
 
     def denoise(self, X: Any, fraction: Any, columns: Any = None, y: Any = None) -> np.ndarray:
         """The expectation of the whole rows of which X is left, float32: X itself and what is believed to be missing.
@@ -86,15 +77,16 @@ class Starts(Estimator):
         """
         X, y = self._split(X, y)
         matrix, fraction = self._observed(X, fraction)
-        given = self._read_condition(y, matrix.shape[0])
+        given = self._encode(self._read_y(y, matrix.shape[0]))
         places = np.arange(matrix.shape[1]) if columns is None else self._places(columns)
         if matrix.shape[0] * len(places) * 4 > memory():
             raise ValueError(
                 f"{matrix.shape[0]} rows of {len(places)} columns are more than there is memory for: give columns="
             )
-        expected = np.empty((matrix.shape[0], len(places)), dtype=np.float32)
-        for rows, some, times in self._in_blocks("denoising", matrix, fraction):
-            expected[rows] = self._expected(self._state(some), times, None if given is None else given[rows])[:, places]
+        expected, times = np.empty((matrix.shape[0], len(places)), dtype=np.float32), self._times(fraction)
+        for rows in self._in_blocks("denoising", matrix):
+            own, z = None if given is None else given[rows], self._state(matrix[rows])
+            expected[rows] = self._expected(z, times[rows], own)[:, places]
         return self._restore(expected) if columns is None and isinstance(self.layout_, Pictures) else expected
 
     def complete(
@@ -131,27 +123,13 @@ class Starts(Estimator):
         read = self._read_y(y, matrix.shape[0])
         given = self._encode(read)
         model = self._without_missing_levels()
-        pieces, size = [], self._block_size(matrix.shape[1])
-        if self.block_.sparse:
-            size = max(size // particles, 1)
-        starts = range(0, matrix.shape[0], size)
-        shown = self.progress and len(starts) > 1
-        with threads_for(self.block_.varying), Progress("completing", len(starts), "blocks", shown) as progress:
-            for number, start in enumerate(starts):
-                some, where = matrix[start : start + size], mask[start : start + size].copy()
-                own = None if given is None else given[start : start + size]
-                rows = model._complete(some, where, steps, particles, seeded(self.device_, seed, 1, number), own)
-                pieces.append(self._as_kind(rows, kind_of_matrix(X) or kind_of_matrix(matrix)))
-                progress.advance()
-        return self._joined(pieces, X, read, mask)
-
-    def _joined(self, pieces: list[Any], X: Any, given: np.ndarray | None, known: np.ndarray | None = None) -> Any:
-        """Blocks of rows as one matrix, or a table of the kind that the model was fitted to, with the labels that they have."""
-        rows = sp.vstack(pieces, format="csr") if sp.issparse(pieces[0]) else np.concatenate(pieces)
-        rows = self._restore(rows, X, known)
-        if self.labelled_ is None or given is None or self.conditions_ is None:
-            return rows
-        return self.labelled_.put(rows, self.conditions_.write(given))
+        pieces = []
+        for number, rows in enumerate(self._in_blocks("completing", matrix, particles if self.block_.sparse else 1)):
+            own = None if given is None else given[rows]
+            generator = seeded(self.device_, seed, 1, number)
+            made = model._complete(matrix[rows], mask[rows], steps, particles, generator, own)
+            pieces.append(as_kind(made, kind_of(X, matrix), self.dtype_))
+        return self._joined(pieces, read, like=X, known=mask)
 
     def _without_missing_levels(self) -> Starts:
         """The same model, but that it draws no level that stands for a missing value."""
@@ -229,10 +207,6 @@ class Starts(Estimator):
                 )
         drawn, dense = (each.toarray() if sp.issparse(each) else each for each in (block.write(x), matrix))
         return np.where(mask, dense, drawn)
-
-    def _block_size(self, columns: int) -> int:
-        """Rows of a block."""
-        return int(np.clip(ENTRIES // columns, 1, ROWS))
 
     # What was observed.
 
@@ -315,20 +289,20 @@ class Starts(Estimator):
             )
         return np.broadcast_to(array.astype(np.float64), (rows,))
 
-    def _in_blocks(
-        self, what: str, matrix: domains.Matrix, fraction: np.ndarray
-    ) -> Iterator[tuple[np.ndarray, domains.Matrix, Tensor]]:
-        """Blocks of rows: their numbers, the rows, and the times (B,) at which α is their fraction."""
-        size = self._block_size(matrix.shape[1])
-        starts = range(0, matrix.shape[0], size)
+    def _times(self, fraction: np.ndarray) -> Tensor:
+        """The times (B,) at which α is the fraction of each row."""
         kinds, group = np.unique(fraction, return_inverse=True)
         found = kinds if self.process_ is None else np.array([self.process_.schedule.time(each) for each in kinds])
-        times = torch.from_numpy(found[group.ravel()]).to(self.device_)
+        return torch.from_numpy(found[group.ravel()]).to(self.device_)
+
+    def _in_blocks(self, what: str, matrix: domains.Matrix, copies: int = 1) -> Iterator[np.ndarray]:
+        """The numbers of rows, block by block, where there are so many copies of each."""
+        rows, size = matrix.shape[0], max(int(np.clip(ENTRIES // matrix.shape[1], 1, ROWS)) // copies, 1)
+        starts = range(0, rows, size)
         shown = self.progress and len(starts) > 1
         with threads_for(self.block_.varying), Progress(what, len(starts), "blocks", shown) as progress:
             for start in starts:
-                rows = np.arange(start, min(start + size, matrix.shape[0]))
-                yield rows, matrix[rows], times[rows]
+                yield np.arange(start, min(start + size, rows))
                 progress.advance()
 
     def _state(self, matrix: domains.Matrix) -> Any:

@@ -41,39 +41,18 @@ ROOMS: dict[str, set[str]] = {
         *("denoiser",),
     },
     "persistence": {"_version", "atomic", "domains", "schedules", "transforms", "networks"},
+    "parameters": {"atomic", "planning"},
+    "fitted": {"transforms", "conditions", "data", "persistence", "parameters"},
+    "fitting": {"data", "blocks", "sampling", "training", "planning", "parameters", "fitted"},
+    "scoring": {"data", "likelihood", "parameters", "fitted"},
     "estimator": {
-        *(
-            "_version",
-            "atomic",
-            "progress",
-            "laws",
-            "domains",
-            "transforms",
-            "conditions",
-            "data",
-            "blocks",
-            "processes",
-            "denoiser",
-            "samplers",
-            "sampling",
-        ),
-        *("likelihood", "training", "planning", "persistence"),
+        *("_version", "progress", "laws", "domains", "transforms", "conditions", "data", "processes", "denoiser"),
+        *("samplers", "sampling", "persistence", "parameters", "fitted", "fitting", "scoring"),
     },
-    "starts": {"progress", "states", "laws", "domains", "data", "sampling", "estimator"},
+    "starts": {"progress", "states", "laws", "domains", "data", "sampling", "parameters", "estimator"},
     "model": {
-        *(
-            "schedules",
-            "domains",
-            "transforms",
-            "data",
-            "networks",
-            "processes",
-            "denoiser",
-            "planning",
-            "persistence",
-            "estimator",
-            "starts",
-        ),
+        *("schedules", "domains", "transforms", "data", "networks", "processes", "denoiser", "planning"),
+        *("persistence", "parameters", "starts"),
     },
     "baselines": {
         *("schedules", "domains", "networks", "data", "blocks", "processes", "denoiser", "planning", "estimator"),
@@ -110,7 +89,7 @@ SHARED = {
 }
 """The members of a folder that the others may import, each also by those that come after it."""
 
-ONLY_BASE = {"processes", "samplers", "sampling", "oracles", "estimator"}
+ONLY_BASE = {"processes", "samplers", "sampling", "oracles", "fitting"}
 """What may know of blocks in general, and of none in particular."""
 
 PRIVATE = {"states", "sparse", "laws", "blocks"}

@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex, persistence
 from countjump.blocks.sparse_counts import CALIBRATED
 from countjump.data import read_matrix, write_matrix
-from countjump.estimator import default_batch_size, default_updates
+from countjump.parameters import default_batch_size, default_updates
 from countjump.priors import directions
 from countjump.training.batches import Batches
 

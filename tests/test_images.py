@@ -295,7 +295,7 @@ def test_a_killed_fit_goes_on_to_the_same_weights(tmp_path: Path):
 def test_large_pictures_are_trained_as_in_the_paper(monkeypatch: pytest.MonkeyPatch):
     stages = []
     monkeypatch.setattr(
-        "countjump.estimator.run", lambda module, found, settings: stages.extend(found) or {"network": []}
+        "countjump.fitting.run", lambda module, found, settings: stages.extend(found) or {"network": []}
     )
     JumpModel(width=4, progress=False, random_state=0).fit(pictures((32, 4)))
     JumpModel(width=4, progress=False, random_state=0).fit(pictures((8, 8)))

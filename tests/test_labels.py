@@ -474,11 +474,11 @@ def test_cross_validation_scores_rows_given_their_labels():
 
 def test_the_random_numbers_of_a_score_do_not_depend_on_y(monkeypatch):
     """So that the scores of a row under two labels differ by the labels alone."""
-    from countjump import estimator
+    from countjump import scoring
 
     model, keys = quick().fit(counts(), np.arange(300) % 3), []
-    real = estimator.lower_bound
-    monkeypatch.setattr(estimator, "lower_bound", lambda *a: (keys.append(sorted(a[4])), real(*a))[1])
+    real = scoring.lower_bound
+    monkeypatch.setattr(scoring, "lower_bound", lambda *a: (keys.append(sorted(a[4])), real(*a))[1])
     for label in (0, 1):
         model.score_samples(counts()[:5], label, steps=3)
     assert keys[0] == keys[1]
