@@ -270,7 +270,8 @@ def test_a_zero_that_no_simplex_row_had_has_an_escape_mass():
     assert isinstance(model.domain_, Simplex)
     inner, corner, usual = model.score_samples([[0, 0.5, 0.5], [0, 0, 1], X[0]], steps=20)
     assert np.isfinite([inner, corner, usual]).all()
-    assert inner == pytest.approx(-np.log(41), abs=1) and corner == pytest.approx(-np.log(41), abs=1)
+    assert inner == pytest.approx(-np.log(41), abs=1)
+    assert corner == pytest.approx(-np.log(41), abs=1)
 
 
 def test_samples_break_neither_bounds_nor_constants():
