@@ -60,7 +60,7 @@ class Units(Block):
         inside = (1 - vertex_share.sum(-1, keepdim=True)).expand(-1, components) / max(components, 1)
         weights = torch.cat([atoms, inside.clamp(min=1e-12)], -1)
         self.whole = bounds is None
-        self.zero_escape = zero_escape
+        self.log_zero_escape = math.log(zero_escape)
         constants(
             self,
             share=share,  # (G, C)
@@ -182,7 +182,7 @@ class Units(Block):
         share, prior = self.share.double(), self.concentration.double()
         density = prior.sum(-1).lgamma() - prior.lgamma().sum(-1) + ((prior - 1) * share.log()).sum(-1)
         size = torch.log(self.remainder * self.bounds.double()) * (self.parts - 1)
-        log_new = math.log(self.zero_escape) - density + size
+        log_new = self.log_zero_escape - density + size
         return torch.where(new[..., None], share, x), mass + torch.where(new, log_new, 0.0).sum(1)
 
     def _admit_bounded(self, x: Tensor) -> tuple[Tensor, Tensor]:
