@@ -26,7 +26,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from countjump import Binary, Bounded, Count, JumpModel, LinearBeta, NonNegative, OneHot, Simplex, persistence
 from countjump.blocks.sparse_counts import CALIBRATED
 from countjump.data import read_matrix, write_matrix
-from countjump.parameters import default_batch_size, default_updates
+from countjump.parameters import default_batch_size, default_dropout, default_updates
 from countjump.priors import directions
 from countjump.training.batches import Batches
 
@@ -184,6 +184,24 @@ def test_how_long_a_fit_is_by_default(rows, columns, sparse, batch, updates):
     assert (default_batch_size(rows, columns), default_updates(rows, columns, sparse)) == (batch, updates)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "share"), [(3199, 32, 0.3), (3200, 32, 0.0), (100, 31, 0.0), (100, 255, 0.3), (100, 256, 0.0)]
+)
+def test_hidden_units_are_left_out_where_a_table_has_many_columns_for_its_rows(rows, columns, share):
+    assert default_dropout(rows, columns) == share
+
+
+def test_hidden_units_are_left_out_while_training_alone():
+    model = quick(max_updates=2).fit(np.random.default_rng(0).poisson(3.0, size=(60, 40)))
+    shares = {block.dropout for block in model.denoiser_.network.blocks}
+    assert shares == {0.3}
+    z, t = torch.ones(5, 40, dtype=torch.float64), torch.tensor([0.5])
+    once, again = (model.denoiser_.output(z, t) for _ in range(2))
+    assert torch.equal(once, again)
+    model.denoiser_.train()
+    assert not torch.equal(*(model.denoiser_.output(z + torch.arange(5)[:, None], t) for _ in range(2)))
+
+
 # Sampling.
 
 
@@ -280,6 +298,16 @@ def test_a_row_of_a_wide_sample_is_the_same_in_a_sample_of_any_size():
             assert few.shape == (size, 256)
             assert (few != many[:size]).nnz == 0
         assert (many[:32] != many[32:64]).nnz > 0
+
+
+def test_one_wide_row_asks_the_network_for_at_most_a_tenth_of_what_a_thousand_do():
+    asked: list[int] = []
+    model = quick(max_updates=5).fit(wide_counts())
+    model.denoiser_.network.register_forward_hook(lambda network, given, answer: asked.append(len(given[0])))
+    model.sample(1, random_state=0)
+    one, asked[:] = sum(asked), []
+    model.sample(1024, random_state=0)
+    assert 0 < one <= sum(asked) / 10
 
 
 def test_a_constant_column_of_wide_rows_is_in_every_sample():

@@ -284,6 +284,15 @@ def test_labels_that_are_not_given_are_drawn_as_in_training(trained):
     assert drawn.dtype == y.dtype
 
 
+def test_rows_without_a_label_are_learned_too(trained):
+    """From those whose label was dropped in training: with a guidance of 0 rows are of all labels."""
+    X, _ = classes()
+    Y = trained.sample(2000, random_state=0, y="most", guidance=0.0)
+    np.testing.assert_allclose(Y.mean(0), X.mean(0), rtol=0.2)
+    np.testing.assert_allclose(Y.std(0), X.std(0), rtol=0.2)
+    assert trained.denoiser_.condition.null.any()
+
+
 def test_scores_given_the_label_classify(trained):
     """ln p(x given y) of the right label is the largest, about as often as with the true rates."""
     X, y = classes(300, seed=1)

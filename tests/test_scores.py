@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from scipy.stats import beta
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from tables import DATA, counts, one_hots, quick, shares, wide_counts, wide_reals
 
-from countjump import Bounded, Count, JumpModel
+from countjump import Bounded, Count, JumpModel, Simplex
 from countjump.baselines import D3PM
 from countjump.denoiser import Denoiser
 
@@ -248,6 +249,29 @@ def test_rows_outside_what_was_seen_score_minus_infinity_or_a_number():
     for scores in (vertices.score_samples([[0.2, 0.3, 0.5]]), ends.score_samples([[0.2, 0.3, 0.5]])):
         assert not np.isnan(scores).any()
         assert (scores < 0).all()
+
+
+@pytest.mark.parametrize("domain", ["auto", Bounded(1.0)])
+def test_an_end_that_no_row_was_at_has_an_escape_mass(domain):
+    """After 40 rows of two columns: 1/(41 · 2), in the place of what the prior says of the column's mean."""
+    X = np.random.default_rng(0).beta(0.8, 0.8, (40, 2))
+    model = quick(domain=domain, max_updates=1, learning_rate=1e-9).fit(X)
+    assert isinstance(model.domain_, Bounded)
+    mean = X[:, 0].mean()
+    middle, low, high = model.score_samples([[mean, 0.5], [0, 0.5], [1, 0.5]], steps=50, draws=20)
+    density = beta(*model.block_.concentration[0].tolist()).logpdf(mean)
+    for end in (low, high):
+        assert end == pytest.approx(middle - density - np.log(41 * 2), abs=0.2)
+
+
+def test_a_zero_that_no_simplex_row_had_has_an_escape_mass():
+    X = np.random.default_rng(0).dirichlet([1.0, 2.0, 3.0], 40)
+    model = quick(max_updates=1, learning_rate=1e-9).fit(X)
+    assert isinstance(model.domain_, Simplex)
+    inner, corner, usual = model.score_samples([[0, 0.5, 0.5], [0, 0, 1], X[0]], steps=20)
+    assert np.isfinite([inner, corner, usual]).all()
+    assert inner == pytest.approx(-np.log(41), abs=1)
+    assert corner == pytest.approx(-np.log(41), abs=1)
 
 
 def test_samples_break_neither_bounds_nor_constants():

@@ -569,6 +569,14 @@ def test_choices_of_many_columns_are_few_lines():
     assert len(plan.parts) == 2
 
 
+def test_what_is_not_named_is_counted_and_ends_of_intervals_are_atoms():
+    g = rng(20)
+    dummies = [np.eye(3)[g.integers(3, size=60)] for _ in range(8)]
+    plan = plan_of(np.column_stack([*dummies, g.poisson(5.0, 60), np.where(g.random(60) < 0.8, 1.0, g.random(60))]))
+    assert "2 more of these groups" in plan.reasons["domain"]
+    assert plan.reasons["atoms"].startswith("25: 1 (")
+
+
 def test_a_wide_sparse_block_stands_beside_others():
     g = rng(15)
     wide = sp.random(120, 300, 0.05, "csr", random_state=0, data_rvs=lambda n: 1 + g.geometric(0.3, n))

@@ -23,7 +23,7 @@ class Units(Block):
 
     A one-hot row is one whole with vertices only (K = 0) and N = 1; a simplex row is one whole; with ``bounds`` every column is a
     whole of the two parts x/bound and 1 − x/bound. Data are in the shape of the state: (B, G, C) shares. ``remainder`` is what
-    constant columns leave of a simplex.
+    constant columns leave of a simplex. In the score, a whole with a zero where no row had one has the mass ``zero_escape``.
     """
 
     share: Tensor
@@ -46,6 +46,7 @@ class Units(Block):
         decoding: str = "draw",
         remainder: float = 1.0,
         escape: float = 0.0,
+        zero_escape: float = 1e-9,
     ) -> None:
         super().__init__()
         self.domain, self.has_law, self.decoding = domain, has_law, decoding
@@ -59,6 +60,7 @@ class Units(Block):
         inside = (1 - vertex_share.sum(-1, keepdim=True)).expand(-1, components) / max(components, 1)
         weights = torch.cat([atoms, inside.clamp(min=1e-12)], -1)
         self.whole = bounds is None
+        self.log_zero_escape = math.log(zero_escape)
         constants(
             self,
             share=share,  # (G, C)
@@ -168,8 +170,22 @@ class Units(Block):
 
     def admit(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """A real above its bound comes from bound²/x, which it mirrors, by the escape mass; above a declared bound, not at all."""
-        if self.whole:
-            return self._admit_shares(x)
+        x, mass = self._admit_shares(x) if self.whole else self._admit_bounded(x)
+        return self._admit_zeros(x, mass)
+
+    def _admit_zeros(self, x: Tensor, mass: Tensor) -> tuple[Tensor, Tensor]:
+        """A zero where no row had one, an end of an interval among them, comes by its escape mass, in the place of the mean."""
+        if not self.components:
+            return x, mass
+        seen = self.possible[:, : self.parts] if self.vertices else torch.zeros_like(self.share, dtype=torch.bool)
+        new = (x == 0).any(-1) & ~((x == 1) & seen).any(-1)
+        share, prior = self.share.double(), self.concentration.double()
+        density = prior.sum(-1).lgamma() - prior.lgamma().sum(-1) + ((prior - 1) * share.log()).sum(-1)
+        size = torch.log(self.remainder * self.bounds.double()) * (self.parts - 1)
+        log_new = self.log_zero_escape - density + size
+        return torch.where(new[..., None], share, x), mass + torch.where(new, log_new, 0.0).sum(1)
+
+    def _admit_bounded(self, x: Tensor) -> tuple[Tensor, Tensor]:
         share = x[..., 0]
         above = share > 1
         if not self.escape:

@@ -455,6 +455,7 @@ def _say_kinds(
     said += [
         f"groups of 0/1 columns that sum to one ({names.said(columns[group].tolist())})" for group in dummies[:NAMED]
     ]
+    said += [f"{len(dummies) - NAMED} more of these groups"] * (len(dummies) > NAMED)
     _say(reasons, "domain", ", ".join(said) + ": what every column shows")
     offsets = [(column, each) for column, each in zip(columns.tolist(), found, strict=True) if each.offset != 0]
     steps = [

@@ -202,6 +202,7 @@ def plan_units(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
         "decoding": decided.decoding,
         "remainder": decided.remainder,
         "escape": decided.escape,
+        "zero_escape": 1 / ((rows.count + 1) * (rows.columns if "bounds" in arrays else 1)),
     }
     strength = np.ones(1) if one_hot else np.clip(strength, 0.5, 1e4)
     return options, arrays | {"share": share, "strength": strength, "vertex_share": vertex, "total": decided.lam}

@@ -235,9 +235,13 @@ def _plan_group(
 
 def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
     """Which values of which columns have a mass of their own."""
-    if "atoms" not in part.arrays:
+    if "vertex_share" in part.arrays and "bounds" in part.arrays:  # the ends of bounded reals
+        shares, upper = part.arrays["vertex_share"], part.arrays["bounds"]
+        atoms = np.stack([upper, np.zeros_like(upper)], -1)
+    elif "atoms" in part.arrays:
+        shares, atoms = part.arrays["atom_shares"], part.arrays["atoms"]
+    else:
         return
-    shares, atoms = part.arrays["atom_shares"], part.arrays["atoms"]
     if part.coding is not None:
         atoms = part.coding.decode(atoms.T.copy()).T
     said = []
