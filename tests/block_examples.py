@@ -111,9 +111,10 @@ def pictures(levels: int) -> np.ndarray:
     return g.binomial(levels - 1, np.linspace(0.05, 0.9, 12) ** 2, (ROWS, 12)).astype(np.uint8)
 
 
-def pictured(levels: int, **options: Any) -> Example:
+def pictured(levels: int, alternatives: int = 1, **options: Any) -> Example:
     rows = pictures(levels)
     plan = plan_images(rows, (3, 2, 2), JumpModel(width=8, **options).get_params())
+    plan.parts[0].options["alternatives"] = alternatives
     return Example(build_block(plan.parts), rows, [(plan.domain, np.arange(12), None)])
 
 
@@ -175,6 +176,8 @@ def examples() -> dict[str, Example]:
         "images": pictured(5),
         "images, by binomials": pictured(200, belief="mixture"),
         "images, by logistics": pictured(40, belief="logistic"),
+        "images, by alternatives of logistics": pictured(40, alternatives=3, belief="logistic"),
+        "images, by alternatives of levels": pictured(5, alternatives=2, belief="categorical"),
         "images, appendix C": pictured(200, belief="poisson"),
         "images, the paper": pictured(200, process="poisson", lam=2.0),
         "mixed": planned(mixed()),

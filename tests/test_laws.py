@@ -14,6 +14,7 @@ from torch import Tensor
 
 from countjump.laws import (
     MAX_COUNT,
+    Alternatives,
     Binomial,
     CountFamily,
     CountLaw,
@@ -140,6 +141,13 @@ def joint_support() -> Joint:
     return Joint((whole[:, :1], SparseRows.from_dense(whole[:, 1:])))
 
 
+def alternatives() -> Alternatives:
+    """Three alternatives for two columns of two components each."""
+    logits = torch.randn(2, 3, 2, 2, dtype=torch.float64, generator=generator(7))
+    counts = Binomial(d([[3, 2], [2, 4]], [[1, 3], [4, 0]]), d([[0.2, 0.9], [0.5, 0.7]], [[0.3, 0.6], [0.8, 0.1]]))
+    return Alternatives(d([0.0, 1.0, -1.0], [0.5, 0.0, -torch.inf]), 2 * logits, (counts,))
+
+
 UNITS = TotalTimesComposition(
     Binomial(d([2, 1], [3, 2]), d([0.5, 1], [1, 1])), Multinomial(d([[0, 1], [1, 1]], [[0, 2], [3, 0]]))
 )
@@ -178,6 +186,7 @@ COUNTS: dict[str, tuple[Family | Law, object]] = {
         ),
         grid(5, 5),
     ),
+    "Alternatives": (alternatives(), grid(5, 5)),
     "Multinomial": (Multinomial(d([0.0, 1.0, -1.0], [0.0, -torch.inf, 0.0])), torch.eye(3, dtype=torch.float64)),
     "TotalTimesComposition of units": (
         TotalTimesComposition(Poisson(d(3.0, 1.0)), Multinomial(d([0.0, 1.0], [2.0, 0.0]))), grid(24, 24),

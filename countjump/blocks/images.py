@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from countjump.blocks.base import Belief, constants, soft_clip, spread
 from countjump.blocks.columns import ColumnBlock
 from countjump.domains import Domain
-from countjump.laws import Binomial, DiscretisedLogistic, Known, Mixture, Poisson, Product, Zero
+from countjump.laws import Alternatives, Binomial, DiscretisedLogistic, Known, Mixture, Poisson, Product, Zero
 
 VIEWS = 4  # features per pixel and channel
 ONE = math.log(math.e - 1)  # where the softplus is one
@@ -30,6 +30,9 @@ class Images(ColumnBlock):
     ``believes`` is the law of what is missing: the paper's "poisson"; "mixture", zero or one of K Binomial(b − z_t, q);
     "logistic", x_0 by one of K discretised logistics, given x_0 ≥ z_t; "categorical", any law over the levels, by default that
     of the ``histogram`` given z_t. With ``lam`` (Poisson JUMP) there is the paper's alone.
+
+    With several ``alternatives`` one of them holds for the whole picture, and each has its own weights of the components: so pixels
+    that are drawn in one step agree on what is shown.
     """
 
     center: Tensor
@@ -50,6 +53,7 @@ class Images(ColumnBlock):
         usual: Tensor,
         believes: str = "mixture",
         components: int = 4,
+        alternatives: int = 1,
         lam: Tensor | None = None,
         decoding: str = "latent",
         escape: float = 0.0,
@@ -63,7 +67,10 @@ class Images(ColumnBlock):
         mean = torch.full_like(usual, center).double()
         bounds = torch.full_like(mean, torch.inf if lam is not None else largest)
         lam = None if lam is None else lam.double().expand(len(mean))
-        super().__init__(domain, mean, mean, lam, decoding, None, bounds, escape, per_pixel[believes])
+        kinds = {"logistic": components, "mixture": 1 + components, "categorical": len(histogram)}.get(believes, 1)
+        more = alternatives + (alternatives - 1) * kinds if alternatives > 1 else 0
+        super().__init__(domain, mean, mean, lam, decoding, None, bounds, escape, per_pixel[believes] + more)
+        self.alternatives, self.kinds = alternatives, kinds
         self.picture, self.components, self.believes = tuple(picture), components, believes
         self.inputs, self.largest = VIEWS * self.size, float(largest)
         m, v = torch.tensor(center).double(), torch.tensor(variance).double()
@@ -112,7 +119,19 @@ class Images(ColumnBlock):
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
         raw = self.by_column(output)
         mean, variance = self._linear(z, alpha)
-        return Belief(Product(getattr(self, f"_{self.believes}")(raw, z, alpha, mean, variance)))
+        if self.alternatives == 1:
+            return Belief(Product(getattr(self, f"_{self.believes}")(raw, z, alpha, mean, variance)))
+        # A law of single pixels is worked out with the first of the alternatives, and has logits like all of them.
+        k = self.alternatives
+        weights, others = (
+            raw[..., :k].mean(1),
+            raw[..., k : k + (k - 1) * self.kinds].unflatten(-1, (k - 1, self.kinds)),
+        )
+        law = getattr(self, f"_{self.believes}")(raw[..., k + (k - 1) * self.kinds :], z, alpha, mean, variance)
+        logits = law.logits[:, None] + torch.cat(
+            [torch.zeros_like(others[..., :1, :]), soft_clip(others, 100)], -2
+        ).movedim(2, 1)
+        return Belief(Alternatives(weights, logits, law.parts))
 
     def _poisson(self, raw: Tensor, z: Tensor, alpha: Tensor, mean: Tensor, variance: Tensor) -> Poisson:
         """The rate λ (1 − α) f, f being the posterior mean of x_0; f − z_t where z_0 is x_0."""

@@ -16,7 +16,6 @@ from countjump.planning.decisions import one_of
 from countjump.planning.parts import Part
 from countjump.planning.plan import Plan, network_name
 from countjump.processes.jump import DECODINGS
-from countjump.schedules import Polynomial
 from countjump.transforms import Coding
 
 EIGHT_BITS = 255
@@ -25,8 +24,8 @@ EIGHT_BITS = 255
 FEW_LEVELS = 32
 """Up to which a free law over the levels costs little."""
 
-EXPONENT = 3.0
-"""Of the schedule of pictures: see docs/models/images.md."""
+ALTERNATIVES, MANY = 8, 5000
+"""Of the whole picture, and from how many pictures on: fewer learn them by heart. See docs/models/images.md."""
 
 
 def plan_images(X: np.ndarray, shape: tuple[int, ...], asked: Mapping[str, Any]) -> Plan:
@@ -56,13 +55,10 @@ def plan_images(X: np.ndarray, shape: tuple[int, ...], asked: Mapping[str, Any])
         if name == "unet"
         else None
     )
-    schedule, t_max = asked["schedule"], None
-    if isinstance(schedule, str) and schedule == "auto":
-        schedule = Polynomial(EXPONENT)
-        t_max = schedule.time(min(decisions.FIRST_UNITS / units, 0.5))
-        reasons["schedule"] = f"{schedule}: half of the chain's steps are spent where hardly a tenth is there"
-    else:
-        schedule, t_max = decisions.choose_schedule(schedule, units, X.shape[1], 2.0)
+    schedule, t_max = decisions.choose_schedule(asked["schedule"], units, X.shape[1], 2.0)
+    alternatives = ALTERNATIVES if X.shape[0] >= MANY and belief in ("logistic", "categorical") else 1
+    if alternatives > 1:
+        reasons["belief"] = f"{reasons.get('belief', belief)}; {alternatives} alternatives of the whole picture"
     options = {
         "domain": domain,
         "picture": (height, width, channels),
@@ -71,6 +67,7 @@ def plan_images(X: np.ndarray, shape: tuple[int, ...], asked: Mapping[str, Any])
         "variance": variance,
         "believes": belief,
         "components": asked["components"] or 4,
+        "alternatives": alternatives,
         "decoding": "latent" if decode == "auto" else decode,
         "escape": 0.0 if asked["domain"] != "auto" else 1 / ((X.shape[0] + 1) * X.shape[1]),
     }

@@ -1,0 +1,65 @@
+"""A mixture over whole rows: what makes the columns of a row depend on each other within one draw."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from countjump.laws.base import CountLaw, Streams, category_at
+from countjump.laws.scalar import Mixture
+
+
+@dataclass(frozen=True, eq=False)
+class Alternatives(CountLaw):
+    """One of K alternatives holds for all columns of a row, the k-th with probability softmax(``weights``)_k, (B, K). Each has its
+    own weights of every column's components, softmax(``logits``), (B, K, D, M); the components (B, D, M) are shared.
+
+    Thinned, the same weights and every component thinned.
+
+    >>> from countjump.laws import Known
+    >>> sure = torch.tensor([[[[9.0, -9.0]] * 2, [[-9.0, 9.0]] * 2]]).double()
+    >>> law = Alternatives(torch.zeros(1, 2).double(), sure, (Known(torch.tensor([[[0.0, 1.0]] * 2]).double()),))
+    >>> law.log_prob(torch.ones(1, 2).double()).exp(), law.log_prob(torch.tensor([[0.0, 1.0]]).double()).exp()
+    (tensor([0.5000], dtype=torch.float64), tensor([1.5230e-08], dtype=torch.float64))
+    """
+
+    weights: Tensor
+    logits: Tensor
+    parts: tuple[Any, ...]
+
+    def sample(self, generator: torch.Generator | None = None) -> Tensor:
+        return self.draw(Streams([generator], len(self.weights)))
+
+    def draw(self, streams: Streams, index: Tensor | None = None) -> Tensor:
+        row = torch.arange(len(streams) * streams.rows, device=self.weights.device)
+        index = row if index is None else index
+        picked = category_at(self.weights.softmax(-1).cumsum(-1)[index], streams.uniform(row))
+        chosen = Mixture(self.logits[index, picked], tuple(part[index] for part in self.parts))
+        return chosen.draw(streams)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        return self._sum(value, lambda entries: entries)
+
+    def log_prob_without(self, value: Tensor, left_out: Tensor) -> Tensor:
+        """Of all columns but those that are ``left_out``."""
+        return self._sum(value, lambda entries: entries.masked_fill(left_out[:, None], 0.0))
+
+    def _sum(self, value: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+        parts = torch.cat([part.log_prob(value[..., None]) for part in self.parts], -1)
+        entries = torch.logsumexp(self.logits.log_softmax(-1) + parts[:, None], -1)
+        return torch.logsumexp(self.weights.log_softmax(-1) + change(entries).sum(-1), -1)
+
+    @property
+    def mean(self) -> Tensor:
+        shape = self.logits.shape
+        parts = [part.mean.expand(shape[0], shape[2], part.mean.shape[-1]) for part in self.parts]
+        each = (self.logits.softmax(-1) * torch.cat(parts, -1)[:, None]).sum(-1)
+        return (self.weights.softmax(-1)[..., None] * each).sum(1)
+
+    def thin(self, p: Tensor | float) -> Alternatives:
+        p = p[..., None] if isinstance(p, Tensor) else p
+        return Alternatives(self.weights, self.logits, tuple(part.thin(p) for part in self.parts))
