@@ -594,6 +594,21 @@ def test_a_wide_sparse_block_stands_beside_others():
     assert np.isfinite(model.score_samples(X[:10], steps=3)).all()
 
 
+def test_a_wide_table_of_dummies_and_other_kinds_keeps_them():
+    """256 columns or more, mostly zero, are one thing only if they are of one kind."""
+    g = rng(16)
+    groups = [np.eye(90)[g.permutation(np.arange(300) % 90)] for _ in range(3)]
+    counts = g.poisson(3.0, 300)
+    assert "groups of 0/1 columns" in plan_of(np.column_stack([*groups, counts])).reasons["domain"]
+    X = np.column_stack([*groups, counts, g.gamma(2.0, 2.0, 300)])
+    Y = short(max_updates=3).fit(X).sample(20, steps=2, random_state=0)
+    for group in np.split(Y[:, :270], 3, axis=1):
+        assert (np.sort(group, 1) == np.eye(90)[-1]).all()
+    assert (Y[:, 270] == np.rint(Y[:, 270])).all()
+    words = g.poisson(0.1, (40, 300))
+    assert plan_of(words).reasons["domain"].startswith("Count(max=None)")
+
+
 def test_wide_sparse_rows_with_negative_numbers_say_so():
     X = sp.random(30, 300, 0.05, "csr", random_state=0)
     X.data[0] = -1

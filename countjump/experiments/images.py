@@ -82,7 +82,7 @@ class NaturalImages(Experiment):
         """Distances of groups of another size or other features, and of other lengths of training, are others."""
         known = self._training(record["dataset"])
         fixed = {name: known[name] for name in ("batch", "width", "learning_rate", "ema")}
-        fixed |= {"asked_precision": known.get("precision", "float32"), "asked_compare": self._asked(record["dataset"])}
+        fixed |= {"asked_precision": known.get("precision"), "asked_compare": self._asked(record["dataset"])}
         return fixed | {"asked_updates": known.get("updates"), "asked_image_epochs": self._epochs(record["dataset"])}
 
     def _training(self, dataset: str) -> dict[str, Any]:

@@ -21,6 +21,9 @@ from countjump.transforms.columns import decimals_of, find_offset, find_step
 MANY = 1000
 """Steps of a column of whole numbers, on average and from end to end, above which it is modelled as rounded reals beside others."""
 
+MOST_FLAGS = 2048
+"""Columns of 0 and 1 among which groups are looked for, where a wide matrix could be one of counts."""
+
 TRIES = 1000
 """Of columns that may complete a group of 0/1 columns."""
 
@@ -231,12 +234,21 @@ def _as_a_whole(X: Any) -> bool:
     if values.size and values.min() < 0:
         return False
     if X.shape[1] >= WIDE:
-        zeros = 1 - np.count_nonzero(values) / max(X.shape[0] * X.shape[1], 1)
-        return sp.issparse(X) or zeros >= SPARSE
+        return sp.issparse(X) or ((X == 0).mean() >= SPARSE and not _of_several_kinds(X))
     found = domains.infer(X)[0]
     if isinstance(found, Binary):
         return not _dummy_groups(X, np.arange(X.shape[1]))
     return isinstance(found, OneHot | Simplex) or not values.any()
+
+
+def _of_several_kinds(X: np.ndarray) -> bool:
+    """Whether columns of fractions stand beside as many of whole numbers, or most columns of 0 and 1 are in groups that sum to one:
+    a few may be so by chance."""
+    whole = (np.floor(X) == X).all(0)
+    if 0.5 <= whole.mean() < 1:
+        return True
+    flags = np.flatnonzero(whole & (X.max(0) == 1))
+    return 0 < len(flags) <= MOST_FLAGS and 2 * sum(map(len, _dummy_groups(X, flags))) >= len(flags)
 
 
 @dataclass

@@ -14,6 +14,9 @@ from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_l
 LOOK: dict[str, dict[str, Any]] = {
     "jump": {"color": GENERATED, "label": "countjump"},
     "jump, low-noise": {"color": GENERATED, "label": "countjump, low-noise", "linestyle": "--"},
+    "jump-labels": {"color": "#3a7fc2", "label": "countjump, given labels"},
+    "jump-labels, guidance 1.5": {"color": "#3a7fc2", "label": "the same, guidance 1.5", "linestyle": "--"},
+    "jump-labels, guidance 2": {"color": "#3a7fc2", "label": "the same, guidance 2", "linestyle": ":"},
     "jump-paper": {"color": "#3c8d6e", "label": "Poisson belief (the paper's)"},
     "jump-binomial": {"color": "#c25b8a", "label": "binomial JUMP, Poisson belief"},
     "ddpm": {"color": "#7a5ea8", "label": "DDPM, ancestral"},
