@@ -508,6 +508,8 @@ def test_a_network_of_one_s_own_sees_all_pixels_of_a_picture_constant_ones_too(t
     model.domain_.check(Y)
     scores = model.score_samples(X[:3], steps=4)
     model.save(tmp_path / "m")
+    with pytest.raises(ValueError, match="network given to load has other sizes"):
+        JumpModel.load(tmp_path / "m", network=lambda inputs, outputs, width: Pictures(inputs, outputs, width + 1))
     again = JumpModel.load(tmp_path / "m", network=Pictures)
     np.testing.assert_array_equal(again.sample(30, steps=4, random_state=0), Y)
     np.testing.assert_array_equal(again.score_samples(X[:3], steps=4), scores)
