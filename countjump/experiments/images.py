@@ -173,7 +173,7 @@ class NaturalImages(Experiment):
         if cell.method == "jump-labels" and known["classifier_epochs"]:
             said |= self._labelled(model, cell.dataset)
         if cell.method in ("jump", "jump-binomial", "d3pm"):
-            held_out = self._set(cell.dataset).test_x[: self.settings["scored"]]
+            held_out = self._set(cell.dataset).test_x[: known.get("scored") or self.settings["scored"]]
             scores = model.score_samples(held_out, steps=self.settings["score_steps"], draws=1, random_state=0)
             if np.isfinite(scores).all():
                 bits = -scores / (math.log(2) * held_out[0].size)

@@ -34,7 +34,8 @@ class UNetSizes:
     """Channels of a head of attention, at most."""
     dropout: float = 0.2
     patch: int = 1
-    """Squares of so many pixels a side are made channels first, and pixels last: a quarter of the work for 2."""
+    """Squares of so many pixels a side are made channels first, and pixels last: a quarter of the work for 2. Then each pixel has
+    a layer of its own."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "multipliers", tuple(self.multipliers))
@@ -171,8 +172,11 @@ class UNet(nn.Module):
             if level:
                 self.finer.append(nn.Conv2d(channels, channels, 3, padding=1))
         self.norm = norm(channels)
-        self.output = nn.Conv2d(channels, self.channels * square, 3, padding=1)
-        small(self.output)
+        # The pixels of a square have channels of their own first: their laws have more numbers than the network is wide.
+        whole = sizes.patch == 1
+        self.output = nn.Conv2d(channels, self.channels if whole else width * square, 3, padding=1)
+        self.pixels = None if whole else nn.Conv2d(width, self.channels, 1)
+        small(self.pixels or self.output)
 
     def forward(self, features: Tensor, t: Tensor, condition: Tensor | None = None) -> Tensor:
         """Features (B, inputs), times (B,) or (1,), and vectors (B, width) of what is given besides → (B, outputs)."""
@@ -196,6 +200,7 @@ class UNet(nn.Module):
             if level < len(self.finer):
                 h = self.finer[level](functional.interpolate(h, kept[-1].shape[2:], mode="nearest"))
         answer = functional.pixel_shuffle(self.output(functional.silu(self.norm(h))), self.sizes.patch)
+        answer = answer if self.pixels is None else self.pixels(functional.silu(answer))
         return answer[:, :, : self.shape[0], : self.shape[1]].flatten(1)
 
     def _squared(self, h: Tensor) -> Tensor:

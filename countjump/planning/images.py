@@ -16,7 +16,6 @@ from countjump.planning.decisions import one_of
 from countjump.planning.parts import Part
 from countjump.planning.plan import Plan, network_name
 from countjump.processes.jump import DECODINGS
-from countjump.schedules import Polynomial
 from countjump.transforms import Coding
 
 EIGHT_BITS = 255
@@ -25,8 +24,8 @@ EIGHT_BITS = 255
 FEW_LEVELS = 32
 """Up to which a free law over the levels costs little."""
 
-FEW_UNITS, EXPONENT = 2000, 3.0
-"""Of a picture on average, up to which the schedule is the polynomial with this exponent: see docs/models/images.md."""
+FIRST_UNITS = 2.0
+"""Of a picture, on average, after the first step of a chain: see docs/models/images.md."""
 
 ALTERNATIVES, MANY = 8, 5000
 """Of the whole picture, and from how many pictures on: fewer learn them by heart. See docs/models/images.md."""
@@ -59,11 +58,10 @@ def plan_images(X: np.ndarray, shape: tuple[int, ...], asked: Mapping[str, Any])
         if name == "unet"
         else None
     )
-    schedule, t_max = decisions.choose_schedule(asked["schedule"], units, X.shape[1], 2.0)
-    if isinstance(asked["schedule"], str) and asked["schedule"] == "auto" and units < FEW_UNITS:
-        schedule = Polynomial(EXPONENT)
-        t_max = schedule.time(min(decisions.FIRST_UNITS / units, 0.5))
-        reasons["schedule"] = f"{schedule}: {units:.0f} units a picture come in few steps"
+    auto = isinstance(asked["schedule"], str) and asked["schedule"] == "auto"
+    schedule, t_max = decisions.choose_schedule("geometric" if auto else asked["schedule"], units, X.shape[1], 2.0)
+    if auto:
+        t_max = schedule.time(min(FIRST_UNITS / units, 0.5))
     alternatives = ALTERNATIVES if X.shape[0] >= MANY and belief in ("logistic", "categorical") else 1
     if alternatives > 1:
         reasons["belief"] = f"{reasons.get('belief', belief)}; {alternatives} alternatives of the whole picture"
