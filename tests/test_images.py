@@ -107,6 +107,15 @@ def test_auto_takes_the_unet_for_pictures(network: str):
     assert model.sample(2, steps=2).shape == (2, 5, 6)
 
 
+def test_a_step_of_a_chain_thins_as_every_other_and_the_first_lays_two_units():
+    X = pictures()
+    process = fitted(X).process_
+    alpha = process.schedule.alpha(process.grid(8))
+    assert alpha[0] == 0
+    assert float(alpha[1] * X.sum((1, 2)).mean()) == pytest.approx(2)
+    torch.testing.assert_close(alpha[2:] / alpha[1:-1], (alpha[2] / alpha[1]).expand(7))
+
+
 def test_tables_have_the_mlp_and_cannot_have_the_unet():
     X = pictures().reshape(40, -1)
     assert fitted(X, network="auto").plan_.network == "mlp"
