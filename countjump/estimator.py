@@ -223,6 +223,11 @@ class Estimator(fitted.Fitted, ABC):
             domains.check_not_negative(matrix, names)
         return matrix
 
+    def _on_levels(self, matrix: domains.Matrix) -> domains.Matrix:
+        """Pictures of reals, rounded to their levels as by the fit; anything else as it is."""
+        coding = self.block_.coding if isinstance(self.layout_, Pictures) else None
+        return matrix if coding is None else coding.decode(coding.code(matrix))
+
     def check_params(self) -> None:
         """Raise where a parameter is wrong whatever the data may be."""
         find_device(self.device)
@@ -427,7 +432,7 @@ class Estimator(fitted.Fitted, ABC):
         X, y = self._split(X, y)
         if hasattr(X, "columns"):
             self._check_columns(X)
-        matrix = kinds.without_denormals(kinds.without_float16(self._read(X, lenient=True)))
+        matrix = self._on_levels(kinds.without_denormals(kinds.without_float16(self._read(X, lenient=True))))
         self._check_columns(X)
         mass = np.zeros(matrix.shape[0]) if self.layout_ is None else self.layout_.escapes(X)
         if self.scaling_ is not None:

@@ -39,8 +39,8 @@ class Starts(Estimator):
 
         X is the state of the chain at the time t at which α_t is the fraction; from there it goes down as in :meth:`sample`. No
         observed unit is removed. Counts, also those behind the weights of a model of reals, of the kind of X and the model's
-        dtype. Row i depends on (random_state, i, row i of X, its fraction, steps, its y) alone. ``y`` is that of :meth:`sample`, or
-        None for no label.
+        dtype; of pictures of reals the units are their levels. Row i depends on (random_state, i, row i of X, its fraction, steps,
+        its y) alone. ``y`` is that of :meth:`sample`, or None for no label.
 
         >>> from countjump import JumpModel
         >>> counts = np.random.default_rng(0).poisson([1.0, 5.0], size=(200, 2))
@@ -171,7 +171,7 @@ class Starts(Estimator):
             matrix = np.where(mask, matrix, self._least())
         matrix = without_denormals(without_float16(matrix))
         domains.check_values(matrix)
-        self._check(matrix)
+        self._check(self._on_levels(matrix))
         return matrix, mask
 
     def _least(self) -> np.ndarray:
@@ -220,7 +220,7 @@ class Starts(Estimator):
                 "counts, or complete(X, known) for rows of which some columns are known"
             )
         for part in self.plan_.parts:
-            if part.coding is not None and not part.coding.is_trivial:
+            if part.coding is not None and not part.coding.is_trivial and not isinstance(self.layout_, Pictures):
                 place = np.flatnonzero((part.coding.offset != 0) | (part.coding.step != 1))[0]
                 raise ValueError(
                     f"column {self._name(part.columns[place])} begins at {part.coding.offset[place]:g} and goes by steps of "
@@ -228,7 +228,7 @@ class Starts(Estimator):
                 )
         if hasattr(X, "columns"):
             self._check_columns(X)
-        matrix = self._read(X)
+        matrix = self._on_levels(without_float16(self._read(X)))
         self._check_columns(X)
         self._check(matrix)
         return matrix, self._fractions(fraction, matrix.shape[0])
@@ -335,8 +335,8 @@ class Starts(Estimator):
             z, times = z[moving], times[moving]
             some = None if given is None else given[moving]
             belief = self.denoiser_(z, times if bool((times != times[0]).any()) else times[:1], some)
-            expected = self.block_.expectation(z, belief, self.process_.schedule.alpha(times)[:, None])
-            rows[moving.cpu().numpy()] = expected.cpu().numpy()
+            expected = self.block_.expected(z, belief, self.process_.schedule.alpha(times)[:, None])
+            rows[moving.cpu().numpy()] = expected
         return rows
 
     # Columns.

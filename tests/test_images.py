@@ -85,6 +85,49 @@ def test_reals_come_back_as_reals_of_256_levels():
     assert "rounded" not in fitted((pictures() * 20 / 255).astype(np.float32)).choices_["domain"]
 
 
+def test_a_list_of_pictures_is_their_array():
+    X = pictures((4, 5, 3))
+    assert same(fitted(X), fitted(list(X)))
+    model = fitted(list(X))
+    np.testing.assert_array_equal(model.score_samples(list(X[:2]), steps=3), model.score_samples(X[:2], steps=3))
+    known = np.zeros((2, 4, 5, 3), dtype=bool)
+    known[:, 0] = True
+    assert model.complete(list(X[:2]), list(known), steps=2).shape == (2, 4, 5, 3)
+    with pytest.raises(ValueError, match=r"X\[1\] is of shape \(3, 5, 3\), and X\[0\] of shape \(4, 5, 3\)"):
+        fitted([X[0], X[1][1:]])
+
+
+def test_reals_that_are_all_nought_or_one_are_two_levels():
+    X = (pictures() > 4).astype(np.float32)
+    model = fitted(X)
+    drawn = model.sample(5, steps=3, random_state=0)
+    assert (model.plan_.domain, model.belief_, drawn.dtype) == (Count(1), "categorical", np.float32)
+    assert set(np.unique(drawn)) <= {0, 1}
+
+
+def test_pictures_of_reals_are_on_their_levels_wherever_they_are_read():
+    """They are rounded as by the fit: so scored, and the same pictures in bytes are deepened and completed to the same."""
+    levels = np.random.default_rng(0).integers(0, 256, (40, 5, 6)).astype(np.uint8)
+    X = levels / 255
+    reals, whole = fitted(X), fitted(levels, domain=Count(255))
+    off = (X + np.where(levels == 255, 0, 0.4 / 255)).astype(
+        np.float32
+    )  # to their nearest levels as far as 0.4 of a step
+    np.testing.assert_allclose(reals.score_samples(off[:3], steps=3), reals.score_samples(X[:3], steps=3))
+    dim = np.random.default_rng(1).binomial(levels[:3], 0.4).astype(np.uint8)
+    expected = whole.deepen(dim, 0.4, steps=4, random_state=0) / 255
+    np.testing.assert_allclose(reals.deepen(dim / 255, 0.4, steps=4, random_state=0), expected)
+    np.testing.assert_allclose(reals.denoise(dim / 255, 0.4), whole.denoise(dim, 0.4) / 255, rtol=1e-6)
+    known = np.zeros(off[:3].shape, dtype=bool)
+    known[:, :, :3] = True
+    completed = reals.complete(off[:3], known, steps=4, random_state=0)
+    np.testing.assert_allclose(completed[known], off[:3][known], rtol=1e-7)
+    in_bytes = whole.complete(levels[:3], known, steps=4, random_state=0)
+    np.testing.assert_allclose(completed[~known], in_bytes[~known] / 255)
+    with pytest.raises(ValueError, match=r"is above the column's bound 1"):
+        reals.complete(off[:3] + 1, known)
+
+
 def test_the_papers_process_randomises_and_has_no_likelihood():
     X = pictures()
     for given, lam in ((X, 4.0), (X / 255, 4.0 * 255)):

@@ -298,6 +298,11 @@ class Block(nn.Module, ABC):
         """E[x_0 given z_t] by the belief: the paper's f(z_t, t)."""
         return self.latent(z + belief.missing.mean)
 
+    def expected(self, z: Any, belief: Belief, alpha: Tensor) -> np.ndarray:
+        """The same as rows of a matrix, which may lie between the values that data can have."""
+        mean = self.expectation(z, belief, alpha).cpu().numpy()
+        return mean if self.coding is None else self.coding.offset + self.coding.step * mean
+
     def decode(self, z: Any, belief: Belief | None, before: ChainStep, alpha: Tensor, generator: Any) -> Any:
         """x_0 given z_0, the ``belief`` there (for "draw"), and the step ``before`` it, with its α_t (for "mean")."""
         if self.decoding == "draw" and belief is not None:
@@ -515,11 +520,10 @@ class Blocks(Block):
     def latent(self, z: Joint) -> Joint:
         return Joint(self._map("latent", z))
 
-    def expectation(self, z: Joint, belief: Belief, alpha: Tensor) -> Tensor:
+    def expected(self, z: Joint, belief: Belief, alpha: Tensor) -> np.ndarray:
         """The parts' columns in their places."""
-        pieces = self._map("expectation", z, belief, alpha)
-        order = np.argsort(np.concatenate(self.places))
-        return torch.cat(pieces, 1)[:, torch.from_numpy(order).to(z.device)]
+        pieces = self._map("expected", z, belief, alpha)
+        return np.concatenate(pieces, 1)[:, np.argsort(np.concatenate(self.places))]
 
     def decode(self, z: Joint, belief: Belief | None, before: ChainStep, alpha: Tensor, generator: Any) -> Joint:
         return Joint(self._map("decode", z, belief, before, alpha, generator))

@@ -23,8 +23,8 @@ class Pictures:
 
     @classmethod
     def of(cls, X: Any) -> Pictures | None:
-        """The layout of an array of three or four dimensions; None for anything else."""
-        shape = tuple(getattr(X, "shape", ()))
+        """The layout of an array of three or four dimensions, or of a list of pictures; None for anything else."""
+        shape = _of_list(X) if isinstance(X, list | tuple) else tuple(getattr(X, "shape", ()))
         return cls(shape[1:]) if len(shape) in (3, 4) and 0 not in shape else None
 
     @property
@@ -95,3 +95,14 @@ class Pictures:
         if len(shape) not in (2, 3) or not all(isinstance(n, int) and 1 <= n <= 2**16 for n in shape):
             raise ValueError(f"{shape!r} is no shape of a picture")
         return cls(tuple(shape))
+
+
+def _of_list(X: list[Any] | tuple[Any, ...]) -> tuple[int, ...]:
+    """The shape that pictures in a list have together; () if the first of them is none."""
+    if not X or np.ndim(X[0]) not in (2, 3):
+        return ()
+    first = np.shape(X[0])
+    for number, each in enumerate(X):
+        if np.shape(each) != first:
+            raise ValueError(f"X[{number}] is of shape {np.shape(each)}, and X[0] of shape {first}: make them one size")
+    return (len(X), *first)

@@ -115,7 +115,7 @@ def _levels(X: np.ndarray, asked: Mapping[str, Any], reasons: dict[str, str]) ->
     if declared is not None:
         declared.check(X)
     whole = bool((np.floor(X) == X).all()) and not isinstance(declared, Bounded)
-    if whole and (X.dtype.kind != "f" or largest > 1):
+    if whole and (X.dtype.kind != "f" or largest > 0):
         bytes_ = X.dtype == np.uint8 and largest > EIGHT_BITS / 2
         found = float(EIGHT_BITS) if bytes_ else max(largest, 1.0)
         bound = found if given is None else float(given)
