@@ -224,9 +224,8 @@ class Estimator(fitted.Fitted, ABC):
         return matrix
 
     def _on_levels(self, matrix: domains.Matrix) -> domains.Matrix:
-        """Pictures of reals, rounded to their levels as by the fit; anything else as it is."""
-        coding = self.block_.coding if isinstance(self.layout_, Pictures) else None
-        return matrix if coding is None else coding.decode(coding.code(matrix))
+        """Rows, rounded as by the fit where that rounds them."""
+        return matrix
 
     def check_params(self) -> None:
         """Raise where a parameter is wrong whatever the data may be."""

@@ -142,6 +142,11 @@ class Starts(Estimator):
         model.block_.exclude(gone)
         return model
 
+    def _on_levels(self, matrix: domains.Matrix) -> domains.Matrix:
+        """Pictures of reals have levels; anything else stays as it is."""
+        coding = self.block_.coding if isinstance(self.layout_, Pictures) else None
+        return matrix if coding is None else coding.decode(coding.code(matrix))
+
     # What is known.
 
     def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:

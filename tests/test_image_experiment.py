@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from countjump import JumpModel
 from countjump.cli import main
@@ -15,6 +16,8 @@ from countjump.experiments import runner
 from countjump.experiments.images import NUMBERS, NaturalImages, make, packed, table, unpacked
 from countjump.experiments.runner import Cell
 from countjump.metrics.classifier import Classifier
+from countjump.metrics.features import Inception
+from countjump.metrics.images import inception_score
 
 DISTANCES = {*NUMBERS, *(f"{name}_floor" for name in NUMBERS), *(f"{name}_floor_sd" for name in NUMBERS)}
 
@@ -170,8 +173,6 @@ def test_the_paper_preset_is_its_appendix():
 
 
 def np_time(k: int):
-    import torch
-
     return torch.tensor(k / 1000, dtype=torch.float64)
 
 
@@ -206,6 +207,33 @@ def test_weights_of_the_inception_network_are_for_images(tmp_path, capsys):
     assert main(["reproduce", "images", "--only", "cifar10", "--data", str(tmp_path), *words]) == 1
     assert "there is no file" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+class Opinion(torch.nn.Module):
+    """Logits of a classifier in the place of the Inception network: light of three parts of a picture."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 3 * torch.nn.functional.adaptive_avg_pool2d(x.mean(1, keepdim=True), [1, 3]).flatten(1)
+
+
+def test_a_given_classifier_has_an_inception_score(tmp_path, capsys):
+    file, out = str(tmp_path / "opinion.pt"), tmp_path / "out"
+    torch.jit.script(Opinion()).save(file)
+    words = ["reproduce", "images", "--preset", "smoke", "--only", "digits,mnist", "--methods", "ddpm", "--steps", "2"]
+    assert main([*words, "--classifier", file, "--quiet", "--out", str(out)]) == 0
+    digits, mnist = strict(out / "results.json")
+    assert "inception_score" not in digits, "it is for images of bytes"
+    real = make("mnist", 80).test_x[:30]
+    powers = np.exp(Inception(file)(real).astype(float))
+    expected = inception_score(powers / powers.sum(1, keepdims=True))
+    assert 1 < mnist["inception_score_real"] == pytest.approx(expected)
+    assert 1 <= mnist["inception_score"] <= 3
+    page = (out / "table.md").read_text(encoding="utf-8")
+    assert f"| {mnist['inception_score']:.3f} |" in page
+    assert "by the classifier that was given" in page
+    assert main(["reproduce", "univariate", "--classifier", file, "--out", str(tmp_path / "other")]) == 2
+    assert "--classifier is for experiments with images" in capsys.readouterr().err
+    assert main([*words, "--classifier", str(tmp_path / "none.pt"), "--out", str(tmp_path / "other")]) == 1
 
 
 def test_missing_data_is_noticed_before_the_first_fit(tmp_path, capsys, monkeypatch):

@@ -34,6 +34,11 @@ def add_commands(commands: Any) -> None:
     add(
         "--weights", "FILE", "of images: a TorchScript file of the Inception network, instead of that of countjump[fid]"
     )
+    add(
+        "--classifier",
+        "FILE",
+        "of images: a TorchScript file of a classifier's logits, to have the Inception score, too",
+    )
     add("--out", "DIR", "for records, tables and figures; what is there stays", required=True)
 
 
@@ -50,7 +55,7 @@ def run_demo(arguments: Namespace) -> Answer:
 def reproduce(arguments: Namespace) -> Answer:
     """Run an experiment of the paper, or what is missing of it."""
     overrides = {"paper_epochs": arguments.epochs, "steps": arguments.steps, "data": arguments.data}
-    overrides["weights"] = arguments.weights
+    overrides |= {"weights": arguments.weights, "classifier": arguments.classifier}
     overrides = {name: value for name, value in overrides.items() if value is not None}
     out = Path(arguments.out)
     check_writable(out, directory=True)
@@ -61,8 +66,9 @@ def reproduce(arguments: Namespace) -> Answer:
     kind = experiments.EXPERIMENTS[arguments.experiment]
     if arguments.data is not None and not kind.reads_data:
         raise UsageError(f"--data is for experiments that read data, and {arguments.experiment} makes its own")
-    if arguments.weights is not None and not kind.sees_images:
-        raise UsageError(f"--weights is for experiments with images, and {arguments.experiment} has none")
+    for name in ("weights", "classifier"):
+        if name in overrides and not kind.sees_images:
+            raise UsageError(f"--{name} is for experiments with images, and {arguments.experiment} has none")
     texts = arguments.only, arguments.methods
     only, methods = ([name.strip() for name in text.split(",") if name.strip()] for text in texts)
     try:

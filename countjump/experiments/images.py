@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from scipy.special import softmax
 
 from countjump import JumpModel, LinearBeta
 from countjump.baselines import D3PM, DDPM
@@ -19,7 +20,7 @@ from countjump.data import ImageSet, data_directory, load_images, require_images
 from countjump.experiments.runner import Cell, Experiment, Record, markdown, mean_of
 from countjump.metrics.classifier import Classifier
 from countjump.metrics.features import Extractor, Inception, cached
-from countjump.metrics.images import frechet_distance, kernel_distance, neighbourhoods
+from countjump.metrics.images import frechet_distance, inception_score, kernel_distance, neighbourhoods
 from countjump.metrics.tables import two_sample_auc
 from countjump.report import images as figures
 from countjump.report.page import render
@@ -44,6 +45,12 @@ TOGETHER = 128
 LABELLED_STEPS = 20
 """Of the images by which ``jump-labels`` is judged apart from their distances."""
 
+SOMETIMES = {"agreement": "label read", "inception_score": "Inception score"}
+"""Numbers that not every record has, and their columns."""
+
+BYTES = 255
+"""The largest value of images that a classifier of the user's own can see."""
+
 NUMBERS = ("frechet", "kernel", "precision", "recall", "density", "coverage", "auc_pixels", "auc_features", "ink")
 
 
@@ -64,6 +71,8 @@ class NaturalImages(Experiment):
             require_images([cell.dataset for cell in cells], self.settings.get("data"))
         if any(not self._training(cell.dataset)["classifier_epochs"] for cell in cells):
             Inception(self.settings.get("weights"))
+        if "classifier" in self.settings:
+            Inception(self.settings["classifier"])
 
     def cells(self, only: list[str], methods: list[str], runs: int | None) -> list[Cell]:
         """Without the steps that a set leaves out, and without its methods, where they are not asked for."""
@@ -234,6 +243,7 @@ class NaturalImages(Experiment):
             **{f"{name}_floor_sd": floor[f"{name}_sd"] for name in NUMBERS},
             "top": known.top,
             **self._agreement(cell, y),
+            **self._inception_score(cell.dataset, known.test_x[: len(y)], y),
             "images": packed(y[self._kept(cell, len(y))]),
         }
 
@@ -242,6 +252,15 @@ class NaturalImages(Experiment):
         if cell.method != "jump-labels" or not self._training(cell.dataset)["classifier_epochs"]:
             return {}
         return {"agreement": self._classifier(cell.dataset).accuracy(y, self._set(cell.dataset).test_labels[: len(y)])}
+
+    def _inception_score(self, dataset: str, real: np.ndarray, y: np.ndarray) -> Record:
+        """By the classifier that was given, of generated images and of as many held-out ones; it sees images of 0 … 255."""
+        if "classifier" not in self.settings or self._set(dataset).top != BYTES:
+            return {}
+        judge = _inception(self.settings["classifier"])
+        logits = (cached(self.out / "features", images, judge).astype(float) for images in (y, real))
+        found, floor = (inception_score(softmax(each, axis=1)) for each in logits)
+        return {"inception_score": found, "inception_score_real": floor}
 
     def _kept(self, cell: Cell, rows: int) -> np.ndarray:
         """Which images are kept for the sheets: the first, or the first of each label in turn."""
@@ -402,13 +421,13 @@ def table(records: list[Record], sets: dict[str, Any]) -> str:
             "source": mine[0]["source"],
         }
         shown[name] |= {"features": by, "lines": _lines(mine), "fits": [*_fits(mine), *_papers(known)]}
-    return render("images.md", sets=shown)
+    return render("images.md", sets=shown, judged=any("inception_score" in r for r in records))
 
 
 def _lines(records: list[Record]) -> str:
     head = ["method", "sampler", "steps", "Fréchet", "KID", "precision", "recall", "density", "coverage"]
     head += ["AUC pixels", "AUC features", "ink", "s/image"]
-    first, read = records[0], any("agreement" in r for r in records)
+    first, more = records[0], [name for name in SOMETIMES if any(name in r for r in records)]
     floor = [f"{_shown(name, first[f'{name}_floor'])} ± {_shown(name, first[f'{name}_floor_sd'])}" for name in NUMBERS]
     rows = [["floor", "", "", *floor, ""]]
     every = sorted(_every(records), key=lambda r: (METHODS.index(r["method"]), _place(r), r["steps"]))
@@ -417,11 +436,13 @@ def _lines(records: list[Record]) -> str:
         found = {name: (mean_of(every, name, **where) or (math.nan,))[0] for name in (*NUMBERS, "seconds_sample")}
         seconds = f"{found['seconds_sample'] / first['compare']:.3f}"
         rows.append([method, sampler, str(steps), *(_shown(name, found[name]) for name in NUMBERS), seconds])
-        if read:
-            agreement = mean_of(every, "agreement", **where)
-            rows[-1].append(f"{agreement[0]:.3f}" if agreement else "")
-    if read:
-        head, rows[0] = [*head, "label read"], [*rows[0], ""]
+        means = [mean_of(every, name, **where) for name in more]
+        rows[-1] += [f"{mean[0]:.3f}" if mean else "" for mean in means]
+    real = [mean_of(records, f"{name}_real") for name in more]
+    head, rows[0] = (
+        [*head, *(SOMETIMES[name] for name in more)],
+        [*rows[0], *(f"{r[0]:.3f}" if r else "" for r in real)],
+    )
     return "\n".join(markdown(head, rows))
 
 
