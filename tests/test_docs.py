@@ -109,6 +109,15 @@ def test_the_paper_map_names_what_there_is():
         pkgutil.resolve_name(f"countjump.{name}")
 
 
+def test_the_paper_map_has_every_section_table_and_figure():
+    """Of the paper: six sections, three appendices, three tables, five figures, two algorithms."""
+    text = read("docs/paper-map.md").lower()
+    parts = [f"section {n}" for n in range(1, 7)] + [f"section 4.{n}" for n in range(1, 4)]
+    parts += [f"appendix {letter}" for letter in "abc"] + [f"table {n}" for n in range(1, 4)]
+    parts += [f"figure {n}" for n in range(1, 6)] + ["algorithm 1", "algorithm 2"]
+    assert [part for part in parts if not re.search(rf"\b{re.escape(part)}\b", text)] == []
+
+
 NAMED = re.compile(
     r"`(?:countjump\.)?((?:blocks|laws|planning|processes|training|sampling|likelihood|states|sparse)(?:\.\w+)+)`"
 )
