@@ -90,6 +90,26 @@ def test_images_are_timed_and_counted(monkeypatch):
     assert "| weights | 0.0 M |" in images.projection({"jump-paper": cost})
 
 
+def test_the_loss_of_held_out_images_falls_for_every_method(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    images = importlib.import_module("benchmarks.images")
+    x = np.tile(np.array([[20, 90], [90, 20]], dtype=np.uint8), (40, 4, 4))
+    with torch.random.fork_rng():
+        head, _, *lines = images.learned(x, 4.0, width=4, batch=8, updates=40, held_out=8)
+    assert head.count("|") == 7
+    cells = [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
+    assert [method for method, *_ in cells] == list(images.METHODS)
+    assert all(float(losses[-1]) < float(losses[0]) for _, *losses in cells)
+
+
+def test_an_update_takes_time(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    images = importlib.import_module("benchmarks.images")
+    x = np.random.default_rng(0).integers(0, 256, (8, 8, 8), dtype=np.uint8)
+    with torch.random.fork_rng():
+        assert all(0 < images.update_seconds(each, x, 1.0, 2, width=4) < 10 for each in images.METHODS)
+
+
 def test_the_straightforward_trainer_of_images_finds_the_posterior_mean(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     straightforward = importlib.import_module("benchmarks.straightforward")
