@@ -17,6 +17,7 @@ from tables import counts, quick, wide_counts
 
 from countjump import JumpModel, __version__, persistence
 from countjump.blocks import sparse_counts
+from countjump.networks import UNetSizes
 from countjump.training import CheckpointError
 from countjump.training.batches import Batches
 
@@ -26,6 +27,9 @@ FIT = "import sys; sys.path.insert(0, sys.argv[1]); from test_resuming import fi
 def fit(data: str, out: str | Path, checkpoints: str | Path | None = None) -> None:
     X = wide_counts() if data == "wide" else counts(columns=2)
     model = quick(max_updates=60, batch_size=32, validation_fraction=0.3)
+    if data == "pictures":
+        X = np.random.default_rng(0).integers(0, 9, (60, 5, 6), dtype=np.uint8)
+        model.set_params(network=UNetSizes(multipliers=(1, 2), blocks=1), width=4, augment="flip", accumulate=2)
     model.set_params(checkpoint_dir=checkpoints, checkpoint_every=3).fit(X).save(out)
 
 
@@ -43,7 +47,7 @@ def weights(directory: Path) -> bytes:
     return next(directory.glob("*.safetensors")).read_bytes()
 
 
-@pytest.mark.parametrize(("data", "stages"), [("few columns", 1), ("wide", 4)])
+@pytest.mark.parametrize(("data", "stages"), [("few columns", 1), ("wide", 4), ("pictures", 1)])
 def test_a_fit_killed_in_each_of_its_stages_ends_with_the_same_weights(data, stages, tmp_path):
     """Of wide counts: the row totals, the network, the calibration and the strengths."""
     killed_fit = data, str(tmp_path / "killed"), str(tmp_path / "checkpoints")
