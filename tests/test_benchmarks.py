@@ -509,3 +509,12 @@ def test_randomising_costs_less_the_larger_lambda_is(tmp_path, monkeypatch):
     made = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()}
     randomising.main(words)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == made
+    # Of more than half of all images one half is compared with the other.
+    monkeypatch.setattr(randomising, "POISSON", (1,))
+    monkeypatch.setattr(randomising, "UNITS", ())
+    words[words.index("16")] = "60"
+    randomising.main(words)
+    first, last = json.loads((tmp_path / "out" / "figure5.json").read_text())
+    assert [(r["images"], r["others"]) for r in (first, last)] == [(60, 30)] * 2
+    assert 0 < first["fid_others"] < last["fid_others"]
+    assert "two groups of 30 real images" in (tmp_path / "out" / "figure5.md").read_text()
