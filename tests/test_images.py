@@ -97,6 +97,20 @@ def test_a_list_of_pictures_is_their_array():
         fitted([X[0], X[1][1:]])
 
 
+def test_many_pictures_have_alternatives_where_these_are_light():
+    few, many = pictures((2, 2), rows=200), pictures((2, 2), rows=5000)
+    many[0, 0, 0] = few[0, 0, 0] = 40
+    found = {}
+    for belief in ("logistic", "categorical", "mixture", "poisson"):
+        for name, X in (("few", few), ("many", many), ("many of few levels", np.minimum(many, 9))):
+            model = fitted(X, belief=belief, max_updates=1, validation_fraction=0.0)
+            found[belief, name] = model.block_.alternatives
+            assert np.isfinite(model.score_samples(X[1:3], steps=2)).all()
+    light = {("logistic", "many"), ("logistic", "many of few levels"), ("categorical", "many of few levels")}
+    assert {key for key, number in found.items() if number == 8} == light
+    assert set(found.values()) == {1, 8}
+
+
 def test_reals_that_are_all_nought_or_one_are_two_levels():
     X = (pictures() > 4).astype(np.float32)
     model = fitted(X)

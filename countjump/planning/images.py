@@ -28,7 +28,8 @@ FIRST_UNITS = 2.0
 """Of a picture, on average, after the first step of a chain: see docs/models/images.md."""
 
 ALTERNATIVES, MANY = 8, 5000
-"""Of the whole picture, and from how many pictures on: fewer learn them by heart. See docs/models/images.md."""
+"""Of the whole picture, and from how many pictures on: fewer learn them by heart. With a free law over more than FEW_LEVELS levels
+their weights would fill the memory. See docs/models/images.md."""
 
 
 def plan_images(X: np.ndarray, shape: tuple[int, ...], asked: Mapping[str, Any]) -> Plan:
@@ -62,7 +63,8 @@ def plan_images(X: np.ndarray, shape: tuple[int, ...], asked: Mapping[str, Any])
     schedule, t_max = decisions.choose_schedule("geometric" if auto else asked["schedule"], units, X.shape[1], 2.0)
     if auto:
         t_max = schedule.time(min(FIRST_UNITS / units, 0.5))
-    alternatives = ALTERNATIVES if X.shape[0] >= MANY and belief in ("logistic", "categorical") else 1
+    light = belief == "logistic" or (belief == "categorical" and bound < FEW_LEVELS)
+    alternatives = ALTERNATIVES if X.shape[0] >= MANY and light else 1
     if alternatives > 1:
         reasons["belief"] = f"{reasons.get('belief', belief)}; {alternatives} alternatives of the whole picture"
     options = {
