@@ -5,7 +5,8 @@
 Of every belief: bits a pixel of held-out pictures given their label (the bound, 20 steps), and the Fréchet distance of generated
 pictures to as many held-out ones in the hidden layer of a classifier, beside that of two groups of real ones. Ink is the mean of
 the generated pixels over the mean of the data, "read" how often the classifier reads the label asked for. Of the belief with the
-lowest bits, the samplers at equal numbers of evaluations of the network. Models are kept in ``--models``, so that it can be run
+lowest bits, the samplers at equal numbers of evaluations of the network. Then the same of the belief that is chosen by itself, with
+other schedules and other numbers of alternatives of the whole picture. Models are kept in ``--models``, so that it can be run
 again.
 """
 
@@ -24,6 +25,7 @@ from sklearn.neural_network import MLPClassifier
 
 from countjump import JumpModel
 from countjump.networks import UNetSizes
+from countjump.planning import images as planning
 from countjump.samplers import Churn, LowNoise, Plain, SecondOrder
 
 METHODS = {
@@ -42,6 +44,14 @@ SAMPLERS = {
     "churn 1": Churn(1.0),
     "second-order": SecondOrder(),
 }
+CHOICES: dict[str, tuple[dict[str, str], int]] = {
+    "geometric steps, 8 alternatives": ({}, 8),
+    "geometric steps, 4 alternatives": ({}, 4),
+    "geometric steps, no alternatives": ({}, 1),
+    "β-linear steps, 8 alternatives": ({"schedule": "linear-beta"}, 8),
+    "cosine steps, 8 alternatives": ({"schedule": "cosine"}, 8),
+}
+"""Options, and alternatives, of however few pictures."""
 SIZES = UNetSizes(multipliers=(1, 2), blocks=1, dropout=0.1)
 FEW_LEVELS = 32
 
@@ -104,27 +114,34 @@ def compare(name: str, options: argparse.Namespace) -> list[str]:
     steps = [int(each) for each in options.steps.split(",")]
     lines = [f"## {name}: {len(x)} pictures, {options.updates} updates of 64, width {options.width}", ""]
     lines += [f"Fréchet distance (ink, read); two groups of {len(some)} real pictures: {floor:.2f}.", ""]
-    lines += [f"| belief | bits a pixel | {' | '.join(f'{n} steps' for n in steps)} | CPU seconds of training |"]
-    lines += ["|---" * (3 + len(steps)) + "|"]
     best, fitted = (np.inf, ""), {}
-    for method, own in METHODS.items():
-        if method == "categorical" and x.max() >= FEW_LEVELS:
-            continue
-        place, seconds = options.models / f"{name}-{method.split(',')[0].split(' ')[0]}{'-lam' * ('lam' in own)}", "–"
+
+    def line(what: str, file: str, own: dict) -> float:
+        """Of a model, which is fitted where it is not there; its bits a pixel."""
+        place, seconds = options.models / f"{name}-{file}", "–"
         if not place.exists():
             start = time.process_time()
             training = {"max_updates": options.updates, "width": options.width, "batch_size": 64, "learning_rate": 3e-3}
             JumpModel(network=SIZES, random_state=0, progress=False, **training, **own).fit(x, y).save(place)
             seconds = f"{time.process_time() - start:.0f}"
-        model = fitted[method] = JumpModel.load(place)
+        model = fitted[what] = JumpModel.load(place)
         bits = np.inf
         if model.process_.why_no_likelihood() is None:
             scores = model.score_samples(held_out[:100], held_out_y[:100], steps=20)
             bits = -float(scores.mean()) / np.log(2) / x[0].size
-        best = min(best, (bits, method))
         cells = [judged(model, reader, held_out, held_out_y, n, "plain") for n in steps]
-        lines.append(f"| {method} | {bits:.3f} | {' | '.join(cells)} | {seconds} |".replace("inf", "–"))
+        lines.append(f"| {what} | {bits:.3f} | {' | '.join(cells)} | {seconds} |".replace("inf", "–"))
         print(lines[-1], flush=True)
+        return bits
+
+    head = f" | bits a pixel | {' | '.join(f'{n} steps' for n in steps)} | CPU seconds of training |"
+    rule = "|---" * (3 + len(steps)) + "|"
+    lines += [f"| belief{head}", rule]
+    for method, own in METHODS.items():
+        if method == "categorical" and x.max() >= FEW_LEVELS:
+            continue
+        file = f"{method.split(',')[0].split(' ')[0]}{'-lam' * ('lam' in own)}"
+        best = min(best, (line(method, file, own), method))
     lines += ["", f"Samplers, of the {best[1]} belief, by evaluations of the network:", ""]
     lines += [f"| sampler | {' | '.join(map(str, steps))} |", "|---" * (1 + len(steps)) + "|"]
     for sampler, made in SAMPLERS.items():
@@ -132,6 +149,14 @@ def compare(name: str, options: argparse.Namespace) -> list[str]:
         cells = [judged(fitted[best[1]], reader, held_out, held_out_y, max(n // halved, 1), made) for n in steps]
         lines.append(f"| {sampler} | {' | '.join(cells)} |")
         print(lines[-1], flush=True)
+    lines += ["", "Schedules, and alternatives of the whole picture:", "", f"| choice{head}", rule]
+    for number, (choice, (own, alternatives)) in enumerate(CHOICES.items()):
+        before = planning.ALTERNATIVES, planning.MANY
+        planning.ALTERNATIVES, planning.MANY = alternatives, 0
+        try:
+            line(choice, f"choice-{number}", own)
+        finally:
+            planning.ALTERNATIVES, planning.MANY = before
     return [*lines, ""]
 
 

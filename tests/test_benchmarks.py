@@ -518,3 +518,21 @@ def test_randomising_costs_less_the_larger_lambda_is(tmp_path, monkeypatch):
     assert [(r["images"], r["others"]) for r in (first, last)] == [(60, 30)] * 2
     assert 0 < first["fid_others"] < last["fid_others"]
     assert "two groups of 30 real images" in (tmp_path / "out" / "figure5.md").read_text()
+
+
+def test_choices_of_images_are_compared(tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    beliefs = importlib.import_module("benchmarks.beliefs")
+    words = ["beliefs.py", "--updates", "1", "--width", "4", "--rows", "40", "--steps", "2"]
+    words += ["--models", str(tmp_path / "models"), "--out", str(tmp_path / "page.md")]
+    monkeypatch.setattr("sys.argv", words)
+    monkeypatch.setattr(beliefs, "METHODS", {"categorical": {"belief": "categorical"}})
+    monkeypatch.setattr(beliefs, "SAMPLERS", {})
+    before = beliefs.planning.ALTERNATIVES, beliefs.planning.MANY
+    beliefs.main()
+    assert before == (beliefs.planning.ALTERNATIVES, beliefs.planning.MANY)
+    models = [beliefs.JumpModel.load(tmp_path / "models" / f"digits-choice-{number}") for number in range(5)]
+    assert [model.block_.alternatives for model in models] == [8, 4, 1, 8, 8]
+    assert [type(model.process_.schedule).__name__ for model in models] == [*["Geometric"] * 3, "LinearBeta", "Cosine"]
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert all(page.count(f"\n| {choice} |") == 1 for choice in beliefs.CHOICES)

@@ -16,10 +16,13 @@ from test_architecture import ROOMS
 from countjump import persistence
 from countjump.blocks import BLOCKS, sparse_counts
 from countjump.blocks import sparse as sparse_blocks
+from countjump.blocks.images import SHARPEST
+from countjump.estimator import PICTURES_AT_ONCE
 from countjump.experiments import Documents
 from countjump.experiments.documents import examples, table
 from countjump.laws import sparse
 from countjump.planning import PLANNERS
+from countjump.planning import images as planning
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -180,6 +183,17 @@ def test_the_constants_of_sparse_counts_are_those_of_the_code():
         home = next(each for each in (sparse_blocks, sparse_counts, sparse) if hasattr(each, name.strip("`")))
         assert getattr(home, name.strip("`")) == eval(value), name
         assert reason
+
+
+def test_the_constants_of_images_are_those_of_the_code():
+    (found,) = [table for table in tables(read("docs/models/images.md")) if table[0] == ["what", "value", "reason"]]
+    values = {what: value for what, value, _ in found[1:]}
+    assert values["alternatives"] == f"{planning.ALTERNATIVES}, from {planning.MANY:,} images on"
+    assert values["`FEW_LEVELS`"] == str(planning.FEW_LEVELS)
+    assert values["levels of reals"] == str(planning.EIGHT_BITS + 1)
+    assert values["`t_max`"] == f"α = {planning.FIRST_UNITS:g}/units"
+    assert values["scale of a logistic"] == f"{SHARPEST:g} levels at least"
+    assert values["images evaluated together on a CPU"] == str(PICTURES_AT_ONCE)
 
 
 def test_what_is_calibrated_is_listed():
