@@ -2,6 +2,8 @@
 
 import json
 import re
+from datetime import time
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -279,3 +281,16 @@ def test_nothing_is_computed_for_a_page_that_cannot_be_written(tmp_path):
     (tmp_path / "report.html").write_text("a file")
     with pytest.raises(ValueError, match="is a file and no directory"):
         evaluate(None, None, out=tmp_path / "report.html" / "inside.html")
+
+
+def test_times_of_day_decimals_and_large_identifiers_are_compared_as_what_they_are():
+    def table(seed):
+        g = np.random.default_rng(seed)
+        opens = [None if g.random() < 0.1 else time(int(hour), 30) for hour in g.integers(6, 20, 200)]
+        price = [Decimal(int(cents)) / 100 for cents in g.integers(1, 999, 200)]
+        return pd.DataFrame({"opens": opens, "price": price, "key": g.integers(2**60, 2**62, 200)})
+
+    found = read(table(0), table(1).assign(key=np.arange(200) + 2**62))
+    assert [(column.name, column.kind) for column in found.real.columns] == [("opens", "number"), ("price", "number")]
+    assert set(np.unique(found.real.values[:, 0] % 1)[:1]) == {0.5}
+    assert "“key” looks like an identifier" in found.notes[0]
