@@ -294,3 +294,18 @@ def test_times_of_day_decimals_and_large_identifiers_are_compared_as_what_they_a
     assert [(column.name, column.kind) for column in found.real.columns] == [("opens", "number"), ("price", "number")]
     assert set(np.unique(found.real.values[:, 0] % 1)[:1]) == {0.5}
     assert "“key” looks like an identifier" in found.notes[0]
+
+
+@pytest.mark.parametrize("present", [0, 1, 5])
+def test_columns_with_hardly_a_value_are_compared(present, tmp_path):
+    def table(seed, present):
+        rows = mixed(200, np.random.default_rng(seed))
+        rare = np.arange(200) < present
+        return rows.assign(empty=np.where(rare, 7.0, np.nan), word=np.where(rare, "seldom", None), nobody=np.nan)
+
+    found = evaluate(
+        table(0, present), table(1, present), holdout=table(2, present), label="city", out=tmp_path / "a.html"
+    )
+    assert set(found[found["part"] == "verdict"]["judgement"]) <= {"good", "fair"}
+    filled = evaluate(table(0, present), table(1, present).assign(empty=1.0))
+    assert (filled[filled["metric"] == "two_sample_auc"]["judgement"] == "poor").all()
