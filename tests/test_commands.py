@@ -155,6 +155,7 @@ def test_inspect_says_what_is_in_every_column(place, tmp_path, capsys):
     table["far"] = [1] * 40 + [2] * 39 + [10_000_000]
     table["mostly"] = [str(n % 7) for n in range(79)] + ["seven"]
     table["remark"] = ["none"] * 30 + [f"remark {n}" for n in range(50)]
+    table["asked"] = ["?" if n % 3 else str(n) for n in range(80)]
     table["town"] = ["Oslo"] * 40 + ["Rome"] * 36 + list("abcd")
     table["day"] = [f"{n % 28 + 1:02}.{n % 12 + 1:02}.2024" for n in range(80)]
     table["opens"] = [f"{n % 20}:30" for n in range(80)]
@@ -166,13 +167,14 @@ def test_inspect_says_what_is_in_every_column(place, tmp_path, capsys):
     code, out, _ = run(capsys, "inspect", tmp_path / "data.csv")
     assert code == 0
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
-    assert out.splitlines()[0].endswith("80 rows × 16 columns, separator ',', decimal mark '.', utf-8")
+    assert out.splitlines()[0].endswith("80 rows × 17 columns, separator ',', decimal mark '.', utf-8")
     assert re.search(r"visits to us +whole +count +0 +\d+\.\d\d%", lines["visits to us"])
     assert "categorical, 2 levels" in lines["kind"]
     assert "from 1900, steps of 5" in lines["year"]
     assert "never changes" in lines["same"]
     assert "the largest value stands alone" in lines["far"]
     assert "numbers but for 'seven'" in lines["mostly"]
+    assert "numbers but for '?'" in lines["asked"]
     assert "most of its values occur once: drop it, or declare what it is" in lines["remark"]
     assert "4 levels occur once" in lines["town"]
     assert re.search(r"^day +date +count", lines["day"])

@@ -377,6 +377,13 @@ def test_times_of_a_zone_are_read_and_written(cells, dtype, first, tmp_path):
     assert (tmp_path / "b.csv").read_bytes() == path.read_bytes()
 
 
+def test_a_packed_file_needs_no_name_that_says_so(tmp_path):
+    packed = gzip.compress(b"a,b\n1,x\n2,y\n")
+    (tmp_path / "a.csv").write_bytes(packed)
+    (tmp_path / "a.csv.gz").write_bytes(packed)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "a.csv"), read_table(tmp_path / "a.csv.gz"))
+
+
 def test_offsets_that_differ_become_those_of_utc(tmp_path):
     """As pandas writes the times of a zone with a summer time."""
     times = pd.Series(pd.to_datetime(["2024-01-31", "2024-07-31"])).dt.tz_localize("Europe/Berlin")
@@ -433,6 +440,7 @@ def test_pieces_with_days_of_two_kinds_are_text(tmp_path):
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("\na\n1\n", "line 1 of .* holds nothing"),
+        ("# of 2024\na,b\n1,2\n", "line 1 of .* is a comment.*: remove the lines above the names"),
         ("a,b\n", "no rows"),
         ("5,2\n1,2\n", "line 1 of .* holds numbers"),
         ("a,b\n1,2\n3\n", r"line 3 of .* has 1 values for 2 columns"),

@@ -180,7 +180,8 @@ def _trouble_of_words(counts: Any) -> str:
         return "day or month first? write 2024-12-31"
     if any(not word.isdecimal() for word in odd) and all(map(MARKED.fullmatch, odd)):
         return f"numbers with marks, read as text: write {odd[0]!r} as a plain number"
-    if odd and len(odd) < len(words) and counts[odd].sum() < (1 - NEARLY) * total:
+    alone = len(odd) == 1 < len(words) - 1  # perhaps it stands for what is missing
+    if odd and len(odd) < len(words) and (alone or counts[odd].sum() < (1 - NEARLY) * total):
         return f"numbers but for {', '.join(map(repr, odd[:3]))}{' …' * (len(odd) > 3)}"
     once = int((counts == 1).sum())
     if not 2 < once < len(words):
