@@ -115,6 +115,8 @@ def test_a_model_of_a_frame_is_the_same_after_saving(model, tmp_path):
 def test_what_was_found_is_said(model):
     said = model.choices_
     assert "rating (" in said["missing"]
+    days = Layout.of(pd.DataFrame({"day": pd.to_datetime(["2024-02-29", "2024-01-01"]), "n": 1}))
+    assert [days.written(0, 59.0), days.written(1, 59.0)] == ["2024-02-29", "59"]
     assert said["identifiers"].startswith("customer: all different")
     assert said["empty"].startswith("empty: missing everywhere")
     assert "first visit from 2023-01-0" in said["times"]
@@ -376,6 +378,11 @@ def test_several_columns_are_the_labels():
     assert list(new.columns) == list(table.columns)
     assert (new["city"] == "Lyon").all()
     assert new["active"].dtype == bool
+    again = short().fit(table, y=["city", "active"]).sample(5, y={"city": "Lyon", "active": True}, steps=2)
+    pd.testing.assert_series_equal(again.dtypes, new.dtypes)
+    assert (again["city"] == "Lyon").all()
+    labels = ["city", "active"] * 20
+    assert list(short().fit(table[:40], y=labels).sample(5, y="city", steps=2).columns) == list(table.columns)
 
 
 @pytest.mark.parametrize(

@@ -205,6 +205,17 @@ class Layout:
             found[:, place] = gone[:, list(gap)].any(1)
         return found
 
+    def written(self, column: int, value: float) -> str:
+        """A number of the matrix as the table has it, in words."""
+        kind = self.kinds[column] if column < len(self.kinds) else None
+        if not isinstance(kind, Times):
+            return f"{value:g}"
+        return (
+            str(kind.restore(np.array([value]), np.zeros(1, dtype=bool))[0])
+            .removesuffix(" 00:00:00")
+            .removeprefix("0 days ")
+        )
+
     def escapes(self, X: Any) -> np.ndarray:
         """ln of the escape mass of every row: of values that are missing where none was in training."""
         frame = self._frame(X)
