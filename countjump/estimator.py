@@ -134,7 +134,8 @@ class Estimator(fitted.Fitted, ABC):
         """Fit the model to the rows of X (ndarray or scipy sparse). A fit that fails changes nothing.
 
         With ``y``, one label for each row, or one row of covariates (a matrix or a frame), the model is one of X given y. A string,
-        or a tuple of strings, names columns of X (of its ``obs``) that are y. ``docs/labels.md`` says what is taken for a label.
+        or a tuple or list of them, names columns of X (of its ``obs``) that are y. ``docs/labels.md`` says what is taken for
+        a label.
         """
         before = self.__dict__.copy()
         try:

@@ -225,7 +225,9 @@ class JumpModel(Starts):
         else:
             names = planning.Names(X.shape[1], self._column_names())
             if layout is not None:
-                names = planning.Names(len(layout.names), self._column_names(), layout.left_out, layout.stand_ins)
+                names = planning.Names(
+                    len(layout.names), self._column_names(), layout.left_out, layout.stand_ins, layout.written
+                )
             plan = planning.make_plan(X, params, names, strings)
         plan.reasons.update(self._weights_said | ({} if layout is None else layout.reasons()))
         if self.progress:

@@ -76,7 +76,7 @@ SHARED = {
     "networks": ("time", "mlp", "unet"),
     "data": (
         *("rows", "libraries", "columns", "tables", "annotated", "places", "pictures"),
-        *("dialects", "cells", "matrices", "matrixmarket", "text"),
+        *("dialects", "moments", "cells", "matrices", "matrixmarket", "text"),
     ),
     "training": ("batches", "checkpoints", "optimisers"),
     "planning": ("decisions", "atoms", "groups", "parts", "plan"),

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -154,22 +155,34 @@ def test_inspect_says_what_is_in_every_column(place, tmp_path, capsys):
     table["far"] = [1] * 40 + [2] * 39 + [10_000_000]
     table["mostly"] = [str(n % 7) for n in range(79)] + ["seven"]
     table["remark"] = ["none"] * 30 + [f"remark {n}" for n in range(50)]
+    table["asked"] = ["?" if n % 3 else str(n) for n in range(80)]
     table["town"] = ["Oslo"] * 40 + ["Rome"] * 36 + list("abcd")
     table["day"] = [f"{n % 28 + 1:02}.{n % 12 + 1:02}.2024" for n in range(80)]
+    table["opens"] = [f"{n % 20}:30" for n in range(80)]
+    table["share"] = [f"{n % 20}%" for n in range(80)]
+    table["worth"] = [f"{n + 1},{n:03}.50" for n in range(80)]
+    table["when"] = [f"{n % 9 + 1:02}/{n % 8 + 1:02}/2024" for n in range(80)]
+    table["key"] = np.random.default_rng(0).integers(2**60, 2**62, 80)
     write_table(tmp_path / "data.csv", table)
     code, out, _ = run(capsys, "inspect", tmp_path / "data.csv")
     assert code == 0
     lines = {line.split("  ")[0]: line for line in out.splitlines()}
-    assert out.splitlines()[0].endswith("80 rows × 11 columns, separator ',', decimal mark '.', utf-8")
+    assert out.splitlines()[0].endswith("80 rows × 17 columns, separator ',', decimal mark '.', utf-8")
     assert re.search(r"visits to us +whole +count +0 +\d+\.\d\d%", lines["visits to us"])
     assert "categorical, 2 levels" in lines["kind"]
     assert "from 1900, steps of 5" in lines["year"]
     assert "never changes" in lines["same"]
     assert "the largest value stands alone" in lines["far"]
     assert "numbers but for 'seven'" in lines["mostly"]
+    assert "numbers but for '?'" in lines["asked"]
     assert "most of its values occur once: drop it, or declare what it is" in lines["remark"]
     assert "4 levels occur once" in lines["town"]
     assert re.search(r"^day +date +count", lines["day"])
+    assert re.search(r"^opens +time +count.* from 00:30:00, steps of 1 h", lines["opens"])
+    assert "numbers with marks, read as text: write '0%' as a plain number" in lines["share"]
+    assert "read as text: write '1,000.50' as a plain number; only names its row" in lines["worth"]
+    assert "day or month first? write 2024-12-31" in lines["when"]
+    assert lines["key"].endswith("  only names its row: left out of the model")
     assert "yes/no" in lines["member"]
     assert "what a model would do, and why" in out
     facts = answer(capsys, "inspect", tmp_path / "data.csv")
@@ -198,6 +211,29 @@ def test_sparse_and_dense_columns_are_the_same_columns():
     X = sp.random(500, 5, density=0.3, random_state=0, format="csr", data_rvs=lambda n: np.arange(n) % 50 + 1.0)
     dense, frame = X.toarray(), pd.DataFrame(X.toarray(), columns=[f"x{place}" for place in range(5)])
     assert inspecting.find_columns(X) == inspecting.find_columns(dense) == inspecting.find_columns(frame)
+
+
+def test_inspect_names_times_of_every_kind(tmp_path, capsys):
+    pytest.importorskip("pyarrow")
+    hours = pd.to_timedelta(np.arange(60) % 20, unit="h")
+    days = pd.Timestamp("2024-03-20") + pd.to_timedelta(np.arange(60) % 20, unit="D")
+    clocks = (pd.Timestamp("2024-01-01") + hours).time
+    cents = [Decimal(n % 9) / 100 for n in range(60)]
+    table = pd.DataFrame(
+        {"stay": hours, "day": days.date, "opens": clocks, "price": cents, "local": days.tz_localize("Europe/Rome")}
+    )
+    write_table(tmp_path / "data.parquet", table)
+    found = {each["name"]: each for each in answer(capsys, "inspect", tmp_path / "data.parquet")["found"]}
+    assert {name: each["kind"] for name, each in found.items()} == {
+        "stay": "duration",
+        "day": "date",
+        "opens": "time",
+        "price": "real",
+        "local": "date",
+    }
+    assert (found["stay"]["largest"], found["opens"]["largest"]) == ("19:00:00", "19:00:00")
+    assert (found["day"]["largest"], found["price"]["largest"]) == ("2024-04-08", 0.08)
+    assert found["local"]["transform"] == "from 2024-03-20, steps of 1 D"
 
 
 def test_inspect_shows_what_it_can_of_what_no_model_takes(tmp_path, capsys):

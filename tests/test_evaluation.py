@@ -2,6 +2,8 @@
 
 import json
 import re
+from datetime import time
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -279,3 +281,31 @@ def test_nothing_is_computed_for_a_page_that_cannot_be_written(tmp_path):
     (tmp_path / "report.html").write_text("a file")
     with pytest.raises(ValueError, match="is a file and no directory"):
         evaluate(None, None, out=tmp_path / "report.html" / "inside.html")
+
+
+def test_times_of_day_decimals_and_large_identifiers_are_compared_as_what_they_are():
+    def table(seed):
+        g = np.random.default_rng(seed)
+        opens = [None if g.random() < 0.1 else time(int(hour), 30) for hour in g.integers(6, 20, 200)]
+        price = [Decimal(int(cents)) / 100 for cents in g.integers(1, 999, 200)]
+        return pd.DataFrame({"opens": opens, "price": price, "key": g.integers(2**60, 2**62, 200)})
+
+    found = read(table(0), table(1).assign(key=np.arange(200) + 2**62))
+    assert [(column.name, column.kind) for column in found.real.columns] == [("opens", "number"), ("price", "number")]
+    assert set(np.unique(found.real.values[:, 0] % 1)[:1]) == {0.5}
+    assert "“key” looks like an identifier" in found.notes[0]
+
+
+@pytest.mark.parametrize("present", [0, 1, 5])
+def test_columns_with_hardly_a_value_are_compared(present, tmp_path):
+    def table(seed, present):
+        rows = mixed(200, np.random.default_rng(seed))
+        rare = np.arange(200) < present
+        return rows.assign(empty=np.where(rare, 7.0, np.nan), word=np.where(rare, "seldom", None), nobody=np.nan)
+
+    found = evaluate(
+        table(0, present), table(1, present), holdout=table(2, present), label="city", out=tmp_path / "a.html"
+    )
+    assert set(found[found["part"] == "verdict"]["judgement"]) <= {"good", "fair"}
+    filled = evaluate(table(0, present), table(1, present).assign(empty=1.0))
+    assert (filled[filled["metric"] == "two_sample_auc"]["judgement"] == "poor").all()

@@ -1,7 +1,8 @@
 """Frames of every kind of column: what goes in comes out, missing values too."""
 
 import json
-from datetime import date
+from datetime import date, time
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -47,10 +48,16 @@ def customers(rows: int = ROWS) -> pd.DataFrame:
             "size": pd.Categorical(g.choice(["S", "M", "L"], rows), categories=["S", "M", "L", "XL"], ordered=True),
             "empty": np.full(rows, np.nan),
             "kind": pd.Categorical(np.where(keen, "keen", "casual")),
+            "delivery": (pd.Timestamp("2023-01-01") + pd.to_timedelta(g.integers(0, 400, rows), unit="D")).tz_localize(
+                "America/New_York"
+            ),
+            "opens": [time(int(hour), 30) for hour in g.integers(6, 22, rows)],
+            "price": [Decimal(int(cents)) / 100 for cents in g.integers(100, 9000, rows)],
         }
     )
     table.loc[g.random(rows) < 0.2, ["items", "euros"]] = np.nan
     table.loc[g.random(rows) < 0.2, "city"] = None
+    table.loc[g.random(rows) < 0.2, ["opens", "price"]] = None
     table.loc[g.random(rows) < 0.2, "first visit"] = pd.NaT
     table.loc[g.random(rows) < 0.2, "size"] = np.nan
     return table
@@ -73,6 +80,11 @@ def test_every_kind_of_column_comes_back_in_its_dtype(model):
     assert new["city"].isna().any()
     assert list(new["size"].cat.categories) == ["S", "M", "L", "XL"]
     assert new["empty"].isna().all()
+    assert (new["delivery"] == new["delivery"].dt.normalize()).all(), "local midnights, in summer and in winter"
+    for name, kind in (("opens", time), ("price", Decimal)):
+        assert {type(value) for value in new[name]} == {kind, type(None)}
+    assert {value.minute for value in new["opens"].dropna()} == {30}
+    assert {value.as_tuple().exponent for value in new["price"].dropna()} == {-2}
     assert (new["first visit"].dropna() == new["first visit"].dropna().dt.normalize()).all(), "whole days"
     assert (new["last order"].dt.second == 0).all()
     assert (new["stay"] % pd.Timedelta(seconds=30) == pd.Timedelta(0)).all()
@@ -103,6 +115,8 @@ def test_a_model_of_a_frame_is_the_same_after_saving(model, tmp_path):
 def test_what_was_found_is_said(model):
     said = model.choices_
     assert "rating (" in said["missing"]
+    days = Layout.of(pd.DataFrame({"day": pd.to_datetime(["2024-02-29", "2024-01-01"]), "n": 1}))
+    assert [days.written(0, 59.0), days.written(1, 59.0)] == ["2024-02-29", "59"]
     assert said["identifiers"].startswith("customer: all different")
     assert said["empty"].startswith("empty: missing everywhere")
     assert "first visit from 2023-01-0" in said["times"]
@@ -178,8 +192,12 @@ def test_values_keep_their_types(column):
 
 
 def test_dtypes_of_pyarrow_come_back():
-    pytest.importorskip("pyarrow")
-    table = customers()[["city", "visits", "euros", "active", "first visit"]].convert_dtypes(dtype_backend="pyarrow")
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = ["city", "visits", "euros", "active", "first visit", "delivery", "opens", "price"]
+    table = customers()[columns].convert_dtypes(dtype_backend="pyarrow")
+    table["delivery"] = table["delivery"].astype("timestamp[us, tz=America/New_York][pyarrow]")
+    table["opens"] = table["opens"].astype("time64[us][pyarrow]")
+    table["price"] = table["price"].astype(pd.ArrowDtype(pyarrow.decimal128(10, 2)))
     new = short().fit(table).sample(30, steps=2, random_state=0)
     assert [str(dtype) for dtype in new.dtypes] == [str(dtype) for dtype in table.dtypes]
 
@@ -216,7 +234,7 @@ def test_a_value_that_was_never_missing_has_an_escape_mass(model):
     expected = model.score_samples(filled, steps=3)[0] - np.log(ROWS + 1)
     assert scores[1] == pytest.approx(expected)
     with pytest.raises(ValueError, match="column 'visits', row 0: a value is missing, and no value of it was"):
-        model.complete(gone, np.ones((1, 16), dtype=bool))
+        model.complete(gone, np.ones(row.shape, dtype=bool))
 
 
 def test_missing_values_are_completed_and_never_missing_again(model):
@@ -289,8 +307,9 @@ def test_identifiers_are_fresh_and_have_the_form_of_the_old_ones():
         (np.arange(128).astype("int8"), None),
         (np.arange(100)[::-1].astype("int32"), [100, 101]),
         (np.arange(100).astype("uint64") + np.uint64(2**64 - 200), None),
+        (rng(0).integers(2**60, 2**62, 100), None),
     ],
-    ids=["uint8", "int8", "down", "uint64"],
+    ids=["uint8", "int8", "down", "uint64", "random"],
 )
 def test_counters_of_any_dtype_can_be_sampled(values, fresh):
     table = pd.DataFrame({"d": values, "z": rng(0).poisson(3, len(values))})
@@ -301,6 +320,7 @@ def test_counters_of_any_dtype_can_be_sampled(values, fresh):
     new = short().fit(table).sample(2, steps=2)
     assert new["d"].dtype == values.dtype
     assert fresh is None or new["d"].tolist() == fresh
+    assert values.dtype.itemsize == 1 or not set(new["d"]) & set(values.tolist())
 
 
 def test_counts_that_happen_to_differ_are_no_identifiers():
@@ -358,6 +378,11 @@ def test_several_columns_are_the_labels():
     assert list(new.columns) == list(table.columns)
     assert (new["city"] == "Lyon").all()
     assert new["active"].dtype == bool
+    again = short().fit(table, y=["city", "active"]).sample(5, y={"city": "Lyon", "active": True}, steps=2)
+    pd.testing.assert_series_equal(again.dtypes, new.dtypes)
+    assert (again["city"] == "Lyon").all()
+    labels = ["city", "active"] * 20
+    assert list(short().fit(table[:40], y=labels).sample(5, y="city", steps=2).columns) == list(table.columns)
 
 
 @pytest.mark.parametrize(
@@ -461,6 +486,9 @@ def test_polars_goes_in_and_polars_comes_out():
             "day": [date(2024, 1, int(day)) for day in g.integers(1, 28, 40)],
             "kind": g.choice(["u", "v"], 40).tolist(),
             "flag": (g.random(40) < 0.5).tolist(),
+            "opens": [time(int(hour)) for hour in g.integers(6, 22, 40)],
+            "price": polars.Series(g.integers(1, 99, 40)).cast(polars.Decimal(10, 2)),
+            "size": polars.Series(g.choice(["S", "M"], 40), dtype=polars.Enum(["S", "M", "L"])),
         }
     )
     new = short().fit(table, y="kind").sample(30, y="u", steps=2, random_state=0)

@@ -273,7 +273,10 @@ def test_a_character_that_an_encoding_lacks(tmp_path):
         (["13/02/2024", "01.02.2024"], "text", ["13/02/2024", "01.02.2024"]),
         (["01.02.2024", "2024-02-01"], "text", ["01.02.2024", "2024-02-01"]),
         (["31.01.2024", "31.02.2024"], "text", ["31.01.2024", "31.02.2024"]),
-        (["1.5.2024", "2.5.2024"], "text", ["1.5.2024", "2.5.2024"]),
+        (["1.5.24", "2.5.24"], "text", ["1.5.24", "2.5.24"]),
+        (["1/5/2024", "2/5/2024"], "text", ["1/5/2024", "2/5/2024"]),
+        (["2024-01-02T10:00Z", "2024-01-02T10:00"], "text", ["2024-01-02T10:00Z", "2024-01-02T10:00"]),
+        (["45:10", "12:00"], "text", ["45:10", "12:00"]),
         (["01.05.24"], "text", ["01.05.24"]),
         (["01.05.2024 24:00"], "text", ["01.05.2024 24:00"]),
         (["x", "NA", "None", "null", ""], "text", ["x", "NA", "None", "null", None]),
@@ -332,6 +335,10 @@ def test_dates_are_written_as_they_were_or_as_they_must_be(tmp_path):
         (["01/02/2024", "13/02/2024", ""], ["2024-02-01", "2024-02-13", None]),
         (["01/02/2024", "02/13/2024", ""], ["2024-01-02", "2024-02-13", None]),
         (["02/29/2024 00:00", "12/31/2023 10:00"], ["2024-02-29T00:00", "2023-12-31T10:00"]),
+        (["1.5.2024", "31.12.1999"], ["2024-05-01", "1999-12-31"]),
+        (["12/1/2010 8:26", "12/31/2010 18:05"], ["2010-12-01T08:26", "2010-12-31T18:05"]),
+        (["2024/01/31", "2023/12/01"], ["2024-01-31", "2023-12-01"]),
+        (["31-01-2024 10:00:00.500", ""], ["2024-01-31T10:00:00.5", None]),
     ],
 )
 def test_days_in_other_orders_are_dates_and_are_written_so(cells, values, tmp_path):
@@ -346,6 +353,58 @@ def test_days_in_other_orders_are_dates_and_are_written_so(cells, values, tmp_pa
     assert (tmp_path / "b.csv").read_bytes() == path.read_bytes()
     table.loc[0, "when"] += pd.Timedelta(seconds=7)
     write_table(tmp_path / "c.csv", table, dialect)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "c.csv"), table)
+
+
+@pytest.mark.parametrize(
+    ("cells", "dtype", "first"),
+    [
+        (["2024-01-31T10:00:00Z", ""], "UTC", "2024-01-31T10:00:00+00:00"),
+        (
+            ["2024-01-31 10:00:00.500+02:00", "2024-07-31 00:00:00.000+02:00"],
+            "UTC+02:00",
+            "2024-01-31T08:00:00.500+00:00",
+        ),
+        (["2024-01-31 10:00-03", "2024-07-31 10:00-03"], "UTC-03:00", "2024-01-31T13:00:00+00:00"),
+    ],
+)
+def test_times_of_a_zone_are_read_and_written(cells, dtype, first, tmp_path):
+    path = text(tmp_path, "\n".join(["when,n", *(f"{cell},1" for cell in cells), ""]))
+    table, dialect = read_with_dialect(path)
+    assert str(table["when"].dtype).endswith(f", {dtype}]")
+    assert table["when"][0] == pd.Timestamp(first)
+    write_table(tmp_path / "b.csv", table, dialect)
+    assert (tmp_path / "b.csv").read_bytes() == path.read_bytes()
+
+
+def test_a_packed_file_needs_no_name_that_says_so(tmp_path):
+    packed = gzip.compress(b"a,b\n1,x\n2,y\n")
+    (tmp_path / "a.csv").write_bytes(packed)
+    (tmp_path / "a.csv.gz").write_bytes(packed)
+    pd.testing.assert_frame_equal(read_table(tmp_path / "a.csv"), read_table(tmp_path / "a.csv.gz"))
+
+
+def test_offsets_that_differ_become_those_of_utc(tmp_path):
+    """As pandas writes the times of a zone with a summer time."""
+    times = pd.Series(pd.to_datetime(["2024-01-31", "2024-07-31"])).dt.tz_localize("Europe/Berlin")
+    write_table(tmp_path / "a.csv", pd.DataFrame({"when": times, "n": 1}))
+    table, dialect = read_with_dialect(tmp_path / "a.csv")
+    assert (table["when"] == times).all()
+    write_table(tmp_path / "b.csv", table, dialect)
+    assert (tmp_path / "b.csv").read_text().splitlines()[1:] == [
+        "2024-01-30 23:00:00+00:00,1",
+        "2024-07-30 22:00:00+00:00,1",
+    ]
+
+
+@pytest.mark.parametrize("cells", [["07:30", "", "23:59"], ["7:30", "12:05"], ["07:30:15", "00:00:00"]])
+def test_times_of_day_are_read_and_written(cells, tmp_path):
+    path = text(tmp_path, "\n".join(["when,n", *(f"{cell},1" for cell in cells), ""]))
+    table, dialect = read_with_dialect(path)
+    assert table["when"][0].isoformat() in ("07:30:00", "07:30:15")
+    write_table(tmp_path / "b.csv", table, dialect)
+    assert (tmp_path / "b.csv").read_bytes() == path.read_bytes()
+    write_table(tmp_path / "c.csv", table)
     pd.testing.assert_frame_equal(read_table(tmp_path / "c.csv"), table)
 
 
@@ -381,6 +440,7 @@ def test_pieces_with_days_of_two_kinds_are_text(tmp_path):
         ("", "is empty"),
         ("\n\n", "is empty"),
         ("\na\n1\n", "line 1 of .* holds nothing"),
+        ("# of 2024\na,b\n1,2\n", "line 1 of .* is a comment.*: remove the lines above the names"),
         ("a,b\n", "no rows"),
         ("5,2\n1,2\n", "line 1 of .* holds numbers"),
         ("a,b\n1,2\n3\n", r"line 3 of .* has 1 values for 2 columns"),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 from countjump.cli.asking import aligned, printable
@@ -19,6 +22,8 @@ NEARLY = 0.9
 """The share of numbers among words, from which on the words are perhaps mistakes."""
 OFTEN = 0.25
 """The share of the rows from which on values that occur once are too many for levels, if they are most of the levels."""
+MARKED = re.compile(r"[$€£¥]?\s?[+-]?\d{1,3}(?:[,.'’ ]?\d{3})*(?:[.,]\d+)?\s?[%‰$€£¥]?")
+"""A number with marks that a reader of files does not take for parts of it."""
 HEADS = (
     "column",
     "kind",
@@ -86,15 +91,22 @@ def find_column(name: str, column: Any) -> Found:
     """
     import numpy as np
 
+    from countjump.data.columns import is_times
+
     there = column[column.notna()]
     missing = 1 - len(there) / max(len(column), 1)
     if not len(there):
         return Found(name, "empty", missing=1.0, trouble="missing everywhere")
-    kind = getattr(column.dtype, "kind", "O")
-    if kind == "M":
-        tail, last = (str(each).removesuffix(" 00:00:00") for each in (there.quantile(TAIL, "higher"), there.max()))
-        found = Found(name, "date", missing=missing, distinct=there.nunique(), tail=tail, largest=last)
-        return _finished(found)
+    if is_times(column, there):
+        ordered = there.sort_values()
+        tail, last = (str(ordered.iloc[place]) for place in (math.ceil(TAIL * len(there)) - 1, -1))
+        times = {datetime.timedelta: "duration", datetime.time: "time"}
+        word = next((word for each, word in times.items() if isinstance(there.iloc[0], each)), "date")
+        tail, last = (each.removesuffix(" 00:00:00").removeprefix("0 days ") for each in (tail, last))
+        return _finished(Found(name, word, missing=missing, distinct=there.nunique(), tail=tail, largest=last))
+    if isinstance(there.iloc[0], Decimal):
+        there = there.astype(float)
+    kind = getattr(there.dtype, "kind", "O")
     if kind in "iufb" and str(column.dtype) != "category":
         values = there.to_numpy(dtype=np.float64)
         whole = "yes/no" if kind == "b" else "whole" if (values == np.floor(values)).all() else "real"
@@ -164,7 +176,12 @@ def _trouble_of_words(counts: Any) -> str:
     words = [str(word) for word in counts.index]
     odd = [word for word in words if read_piece([word], ".").kind not in ("whole", "real", "absent")]
     total = int(counts.sum())
-    if odd and len(odd) < len(words) and counts[odd].sum() < (1 - NEARLY) * total:
+    if read_piece(words, ".").kind == "unclear":
+        return "day or month first? write 2024-12-31"
+    if any(not word.isdecimal() for word in odd) and all(map(MARKED.fullmatch, odd)):
+        return f"numbers with marks, read as text: write {odd[0]!r} as a plain number"
+    alone = len(odd) == 1 < len(words) - 1  # perhaps it stands for what is missing
+    if odd and len(odd) < len(words) and (alone or counts[odd].sum() < (1 - NEARLY) * total):
         return f"numbers but for {', '.join(map(repr, odd[:3]))}{' …' * (len(odd) > 3)}"
     once = int((counts == 1).sum())
     if not 2 < once < len(words):
@@ -188,13 +205,14 @@ def with_plan(columns: list[Found], model: Any, label: str | None) -> list[Found
             continue
         kind = kinds[place] if place < len(kinds) else None
         if kind is not None and not kind.modelled:
-            trouble = found.trouble if found.kind == "empty" else "only names its row: left out of the model"
-            result.append(replace(found, domain="–", trouble=trouble))
+            said = [found.trouble] if found.kind in ("empty", "text") and found.trouble else []
+            said += ["only names its row: left out of the model"] if found.kind != "empty" else []
+            result.append(replace(found, domain="–", trouble="; ".join(said)))
         else:
             part, at = parts[place]
-            said = kind.said() if kind is not None and hasattr(kind, "said") else ""
+            steps = kind.said() if kind is not None and hasattr(kind, "said") else ""
             result.append(
-                replace(found, domain=_domain(part, at, found), transform=said or _transform(model, part, at))
+                replace(found, domain=_domain(part, at, found), transform=steps or _transform(model, part, at))
             )
         place += 1
     return result

@@ -35,6 +35,11 @@ class Annotated:
     left_out: ClassVar[tuple[int, ...]] = ()
     stand_ins: ClassVar[dict[int, float]] = {}
 
+    @staticmethod
+    def written(column: int, value: float) -> str:
+        """A number as the table has it, in words."""
+        return f"{value:g}"
+
     @classmethod
     def of(cls, X: Any, layer: str | None = None) -> Annotated | None:
         """That of a table; None for what is none of these."""

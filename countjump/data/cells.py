@@ -1,19 +1,21 @@
 """Columns of text cells: what they hold, as arrays, and arrays as cells again.
 
 An empty cell is missing. NA and the like are missing among numbers, dates and truth values, and words in a column of text. A number
-with zeros before it, such as 02139, is text, and so is a whole number that int64 does not hold. Dates are such as
-2024-12-31, 31.12.2024, and 31/12/2024 or 12/31/2024 where some number above 12 says which it is; where none does, they are text.
+with zeros before it, such as 02139, is text, and so is a whole number that int64 does not hold. Which dates and times are read, is
+the business of :mod:`countjump.data.moments`; where nothing says which number is the month, they are text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from countjump.data.moments import Moments, as_column, as_values, form_for, read_moments
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -22,16 +24,6 @@ NA = ("NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL")
 ABSENT = {"", *NA}
 TRUTH = {"True/False": ("True", "False"), "true/false": ("true", "false"), "TRUE/FALSE": ("TRUE", "FALSE")}
 """How truth values are written."""
-DATE = "YYYY-MM-DD"
-CLOCKS = {"hh:mm": "m", "hh:mm:ss": "s", "hh:mm:ss.fff": "ms", "hh:mm:ss.ffffff": "us"}
-DOTTED, DAY_FIRST, MONTH_FIRST = "DD.MM.YYYY", "DD/MM/YYYY", "MM/DD/YYYY"
-DATES = {DATE: "D"} | {f"{DATE}{mark}{clock}": unit for mark in "T " for clock, unit in CLOCKS.items()}
-for _day in (DOTTED, DAY_FIRST, MONTH_FIRST):
-    DATES |= {_day: "D"} | {f"{_day} {clock}": CLOCKS[clock] for clock in ("hh:mm", "hh:mm:ss")}
-"""How dates and times are written, and numpy's unit of each."""
-UNITS = ("D", "m", "s", "ms", "us")
-FIRST, LAST = np.datetime64("1678-01-01"), np.datetime64("2262-01-01")
-"""Times between them are counted in nanoseconds, as pandas does, others in microseconds."""
 
 
 def _column_of(cell: str) -> re.Pattern[str]:
@@ -48,10 +40,6 @@ def _real(decimal: str) -> str:
 NOTHING, WHOLE = _column_of(r"(?!)"), _column_of(r"[+-]?(?:0|[1-9]\d{0,18})")
 REAL = {".": _column_of(_real(r"\.")), ",": _column_of(_real(","))}
 BOOLEAN = _column_of("|".join(word for words in TRUTH.values() for word in words))
-TIME = _column_of(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?)?")
-DOTTED_TIME, SLASHED_TIME = (
-    _column_of(rf"\d\d{mark}\d\d{mark}\d{{4}}(?: \d\d:\d\d(?::\d\d)?)?") for mark in (r"\.", "/")
-)
 
 
 @dataclass
@@ -121,48 +109,21 @@ def _read_word(cells: Sequence[str], joined: str) -> Piece | None:
         first = next(cell for cell, gone in zip(bare, missing, strict=True) if not gone)
         form = next(form for form, words in TRUTH.items() if first in words)
         return Piece("truth", np.array([cell.lower() == "true" for cell in bare]), missing, form, len(cells))
-    try:
-        return _read_time(cells, joined)
-    except ValueError:  # a thirteenth month
-        return None
+    return _read_time(cells, joined)
 
 
-def _read_time(cells: Sequence[str], joined: str) -> Piece | None:
-    """Dates and times, by the order of their numbers."""
-    if TIME.fullmatch(joined):
-        return _read_days(cells, joined, DATE)
-    if DOTTED_TIME.fullmatch(joined):
-        return _read_days(cells, joined, DOTTED)
-    if not SLASHED_TIME.fullmatch(joined):
-        return None
+def _read_time(cells: Sequence[str], joined: str, order: str = "") -> Piece | None:
+    """Dates and times; days that may be months are in that order."""
     bare, missing = _bare(cells, joined)
-    known = [cell for cell, gone in zip(bare, missing, strict=True) if not gone]
-    above = [max(cell[at : at + 2] for cell in known) > "12" for at in (0, 3)]
-    if all(above):
+    read = read_moments([cell for cell, gone in zip(bare, missing, strict=True) if not gone], order)
+    if read is None:
         return None
-    read = _read_days(cells, joined, MONTH_FIRST if above[1] else DAY_FIRST)
-    return read if any(above) else Piece("unclear", cells, missing, read.form, len(cells))
-
-
-def _read_days(cells: Sequence[str], joined: str, day: str) -> Piece:
-    """Dates and times whose days are written so; an error where one is none."""
-    bare, missing = _bare(cells, joined)
-    filled = ["" if gone else cell for cell, gone in zip(bare, missing, strict=True)]
-    texts = filled
-    if day != DATE:
-        year, month, date = (slice(day.index(part), day.index(part) + len(part)) for part in ("YYYY", "MM", "DD"))
-        texts = [cell and f"{cell[year]}-{cell[month]}-{cell[date]}{cell[len(day) :]}" for cell in filled]
-    return Piece("time", np.array(texts, dtype="datetime64[us]"), missing, _form_of(filled, day), len(cells))
-
-
-def _form_of(cells: Sequence[str], day: str) -> str:
-    """How the longest of some times is written."""
-    longest = max(cells, key=len)
-    if len(longest) == len(day):
-        return day
-    places = len(longest[len(day) :].partition(".")[2])
-    clock = "hh:mm" if len(longest) == 16 else "hh:mm:ss" + (".fff" if 0 < places <= 3 else ".ffffff" if places else "")
-    return f"{day}{longest[len(day)]}{clock}"
+    known, form, unclear = read
+    if unclear and not order:
+        return Piece("unclear", cells, missing, str(form), len(cells))
+    values = np.full(len(cells), np.datetime64("NaT", "us"))
+    values[~missing] = known
+    return Piece("time", values, missing, str(form), len(cells))
 
 
 @dataclass
@@ -190,16 +151,27 @@ class Column:
         if named == {"whole", "real"}:
             return "real"
         if "time" in named and named <= {"time", "unclear"}:
-            days = self._days
-            return "time" if len(days) == 1 and (named == {"time"} or days <= {DAY_FIRST, MONTH_FIRST}) else "text"
+            return "text" if self._moments is None else "time"
         if named == {"unclear"}:
             return "text"
         return named.pop() if len(named) == 1 else "text"
 
     @property
-    def _days(self) -> set[str]:
-        """How the days of times are written, where that is clear."""
-        return {piece.form[: len(DATE)] for piece in self.pieces if piece.kind == "time"}
+    def _moments(self) -> Moments | None:
+        """How all times are written, where there is one form of them and it is clear."""
+        forms = {
+            piece.kind: dict.fromkeys(each.form for each in self.pieces if each.kind == piece.kind)
+            for piece in self.pieces
+        }
+        clear = [made for name in forms.get("time", {}) if (made := Moments.named(name))]
+        unclear = [made for name in forms.get("unclear", {}) if (made := Moments.named(name))]
+        if not clear:
+            return None
+        months = clear[0].order == "MDY"
+        found: Moments | None = clear[0]
+        for other in [*clear, *(replace(form, order="MDY") if months else form for form in unclear)]:
+            found = found and found.with_(other)
+        return found
 
     @property
     def is_lost(self) -> bool:
@@ -213,11 +185,9 @@ class Column:
     @property
     def form(self) -> str:
         """How dates or truth values are written; "" of others."""
-        forms = [piece.form for piece in self.pieces if piece.form]
-        if self.kind not in ("time", "truth"):
-            return ""
-        longest = max(forms, key=len)
-        return longest if self.kind == "truth" else self._days.pop() + longest[len(DATE) :]
+        if self.kind == "time":
+            return str(self._moments)
+        return next(piece.form for piece in self.pieces if piece.form) if self.kind == "truth" else ""
 
     def series(self) -> pd.Series:
         """The column as pandas has it: int64 or Int64, float64, bool or boolean, datetime64, or strings."""
@@ -228,9 +198,11 @@ class Column:
             cells = [cell or None for piece in self.pieces for cell in (piece.values or repeat("", piece.size))]
             return pd.Series(cells)
         if kind == "time":
-            (day,) = self._days
+            order = "" if self._moments is None else self._moments.order
             self.pieces = [
-                _read_days(piece.values, "\n".join(piece.values), day) if piece.kind == "unclear" else piece
+                (_read_time(piece.values, "\n".join(piece.values), order) or piece)
+                if piece.kind == "unclear"
+                else piece
                 for piece in self.pieces
             ]
         missing = np.concatenate(
@@ -241,10 +213,7 @@ class Column:
             [np.full(piece.size, empty) if piece.values is None else piece.values for piece in self.pieces]
         )
         if kind == "time":
-            known = values[~missing]
-            near = not known.size or (known.min() >= FIRST and known.max() < LAST)
-            usual = pd.to_datetime(["2000-01-01"]).dtype  # nanoseconds in pandas 2, microseconds in pandas 3
-            return pd.Series(values.astype(usual) if near else values)
+            return as_column(values, missing, self._moments or Moments())
         if kind in ("whole", "truth") and missing.any():
             array = pd.arrays.IntegerArray if kind == "whole" else pd.arrays.BooleanArray
             return pd.Series(array(values, missing))
@@ -255,34 +224,20 @@ class Column:
 
 
 def form_to_write(column: pd.Series, form: str) -> str:
-    """How a column of dates or truth values is written: as ``form`` says if nothing is lost by it; "" of other columns."""
-    kind = column.dtype.kind
-    if kind == "b":
+    """How a column of times or truth values is written: as ``form`` says if nothing is lost by it; "" of other columns."""
+    if column.dtype.kind == "b":
         return form if form in TRUTH else "True/False"
-    if kind != "M" or getattr(column.dtype, "tz", None) is not None:
-        return ""
-    values = column.to_numpy(dtype="datetime64[us]")
-    values = values[~np.isnat(values)]
-    needed = next((u for u in UNITS if (values.astype(f"datetime64[{u}]") == values).all()), "us")
-    if form in DATES and UNITS.index(DATES[form]) >= UNITS.index(needed):
-        return form
-    if needed == "D":
-        return DATE
-    mark, unit = "T" if "T" in form else " ", max(needed, "s", key=UNITS.index)
-    days = (form[: len(DATE)], DATE)  # the other days have no fractions of seconds
-    return next(n for day in days for n, each in DATES.items() if each == unit and n.startswith(f"{day}{mark}"))
+    moments = form_for(column, form)
+    return "" if moments is None else str(moments)
 
 
 def write_cells(column: pd.Series, form: str, decimal: str) -> list[Any]:
     """A column as cells; ``form`` is that of :func:`form_to_write`."""
     kind = getattr(column.dtype, "kind", "O")
     gone = column.isna().to_numpy()
-    if form in DATES:
-        times = column.to_numpy(dtype="datetime64[us]").astype(f"datetime64[{DATES[form]}]")
-        texts = np.datetime_as_string(times).tolist()
-        if not form.startswith(DATE):
-            texts = [text if text == "NaT" else _reordered(text, form[: len(DATE)]) for text in texts]
-        cells: list[Any] = texts if "T" in form else [text.replace("T", " ") for text in texts]
+    moments = Moments.named(form)
+    if moments is not None:
+        cells: list[Any] = moments.write(as_values(column, moments))
     elif form in TRUTH:
         yes, no = TRUTH[form]
         cells = [yes if value is True else no for value in column.astype(object)]
@@ -294,15 +249,3 @@ def write_cells(column: pd.Series, form: str, decimal: str) -> list[Any]:
     else:
         cells = column.tolist()
     return ["" if missing else cell for cell, missing in zip(cells, gone, strict=True)] if gone.any() else cells
-
-
-def _reordered(text: str, day: str) -> str:
-    """A time as numpy writes it, with its day as others do.
-
-    >>> _reordered("2024-12-31T10:30", "DD.MM.YYYY")
-    '31.12.2024T10:30'
-    """
-    date, mark, clock = text.partition("T")
-    for part, number in zip(("YYYY", "MM", "DD"), date.rsplit("-", 2), strict=True):
-        day = day.replace(part, number)
-    return day + mark + clock

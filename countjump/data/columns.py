@@ -6,10 +6,12 @@ it is a level of its own.
 
 from __future__ import annotations
 
+import datetime
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from decimal import Decimal
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -17,10 +19,10 @@ import numpy as np
 
 WHOLE_DTYPES = tuple(f"{kind}{bits}" for kind in ("int", "uint", "Int", "UInt") for bits in (8, 16, 32, 64))
 REAL_DTYPES = ("float16", "float32", "float64", "Float32", "Float64")
-NUMBER_DTYPES = {"object", "whole", "bool", "boolean", *WHOLE_DTYPES, *REAL_DTYPES}
+NUMBER_DTYPES = {"object", "whole", "decimal", "bool", "boolean", *WHOLE_DTYPES, *REAL_DTYPES}
 LEVEL_DTYPES = {"object", "str", "string", "category", "ordered", "bool", "boolean"}
-"""Of columns that come back as they were; those of other dtypes come back as the nearest of these. "whole" are Python's whole
-numbers in a column of objects."""
+"""Of columns that come back as they were; those of other dtypes come back as the nearest of these. "whole" and "decimal"
+are Python's whole and decimal numbers in a column of objects."""
 
 MOST_LEVELS = 4096
 """Of one column of strings."""
@@ -31,11 +33,17 @@ LEAST_IDENTIFIERS = 50
 MOST_DIGITS = 15
 """Of a number in an identifier that goes on."""
 
+MOST_PLACES = 30
+"""Digits of a decimal number behind its point."""
+
 NEARLY_ALL = 0.95
 """The share of different values from which on texts are no levels."""
 
 UNITS = {"D": 86_400 * 10**9, "h": 3600 * 10**9, "m": 60 * 10**9, "s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 """Units of time, the coarsest first, in nanoseconds."""
+
+CLOCK = {"date": datetime.date, "time": datetime.time}
+"""Python's own dates and times of day, as a column of objects holds them."""
 
 UNKNOWN = "is missing, and no value of it was in training: fill it in"
 
@@ -68,13 +76,14 @@ class Kind(ABC):
 
 @dataclass(frozen=True)
 class Numbers(Kind):
-    """Whole or real numbers, and truth values, of a dtype of numpy or pandas."""
+    """Whole or real numbers, and truth values, of a dtype of numpy or pandas; decimal numbers have so many ``places``."""
 
     dtype: str
+    places: int = 0
     name = "numbers"
 
     def __post_init__(self) -> None:
-        if self.dtype not in NUMBER_DTYPES:
+        if self.dtype not in NUMBER_DTYPES or not 0 <= self.places <= MOST_PLACES:
             raise ValueError(f"numbers of the unknown dtype {self.dtype!r}")
 
     def numbers(self, column: Any, name: str) -> np.ndarray:
@@ -83,12 +92,12 @@ class Numbers(Kind):
             raise TypeError(f"column {name!r} holds {values.dtype} now, and held numbers when the model was fitted")
         if values.dtype.kind in "iu" and (np.abs(values.astype(object)) > 2**53).any():
             raise ValueError(
-                f"column {name!r} has values above 2^53, where float64 no longer holds every count: rescale it"
+                f"column {name!r} has values above 2^53, where float64 no longer holds every count: rescale it, or drop it"
             )
         if values.dtype == object:
             for row, value in enumerate(values):
-                if not isinstance(value, int | float | np.number | np.bool_):
-                    times = hasattr(value, "isoformat")
+                if not isinstance(value, int | float | np.number | np.bool_ | Decimal):
+                    times = isinstance(value, datetime.datetime)
                     remedy = (
                         "make times of them, pd.to_datetime(column, utc=True)" if times else "encode or drop the column"
                     )
@@ -99,6 +108,10 @@ class Numbers(Kind):
 
     def restore(self, numbers: np.ndarray, gone: np.ndarray) -> Any:
         kind = self.dtype.lower().rstrip("0123456789")
+        if kind == "decimal":
+            values = np.array([Decimal(f"{value:.{self.places}f}") for value in numbers], dtype=object)
+            values[gone] = None
+            return series(values, "object")
         if kind in ("int", "uint"):
             limits = np.iinfo(self.dtype.lower())
             least, most = max(limits.min, -(2**53)), min(limits.max, 2**53)
@@ -173,20 +186,22 @@ class Levels(Kind):
 class Times(Kind):
     """Dates, times and durations: so many steps after the ``start``, which is in nanoseconds since 1970 or of a duration.
 
-    A step is ``every`` so many of a ``unit``. Of periods, the start is an ordinal.
+    A step is ``every`` so many of a ``unit``. Of periods, the start is an ordinal. Times of a zone are ``local`` where the clocks
+    there show them in coarser units than those of UTC do: whole days, say. After a time of day past midnight comes the next day's.
 
-    ``dtype`` is "datetime64[ns]" and the like, with a time zone or not, "timedelta64[ns]", "date" or "period[M]".
+    ``dtype`` is "datetime64[ns]" and the like, with a time zone or not, "timedelta64[ns]", "date", "time" or "period[M]".
     """
 
     dtype: str
     start: int
     unit: str
     every: int = 1
+    local: bool = False
     name = "times"
 
     def __post_init__(self) -> None:
         known = re.fullmatch(
-            r"(datetime64|timedelta64)\[(s|ms|us|ns)(, [\w/+:-]+)?\]|date|period\[[\w-]{1,12}\]", self.dtype
+            r"(datetime64|timedelta64)\[(s|ms|us|ns)(, [\w/+:-]+)?\]|date|time|period\[[\w-]{1,12}\]", self.dtype
         )
         if (
             not known
@@ -210,22 +225,27 @@ class Times(Kind):
         """That of some times, none of them missing: the coarsest unit that all are whole steps of."""
         if dtype.startswith("period"):
             return cls(dtype, int(as_period_numbers(column).min()), "")
-        passed = nanoseconds(column, dtype)
-        start = int(min(passed))
-        apart = [each - start for each in passed]
-        fitting = {unit: size for unit, size in UNITS.items() if max(apart) // size <= 2**53}  # as float64 holds them
-        exact = (unit for unit, size in fitting.items() if all(each % size == 0 for each in apart))
-        return cls(dtype, start, next(exact, list(fitting)[-1]))
+        start, unit = _coarsest(nanoseconds(column, dtype))
+        if getattr(column.dtype, "tz", None) is not None:
+            local_start, local_unit = _coarsest(nanoseconds(column, dtype, local=True))
+            if UNITS[local_unit] > UNITS[unit]:
+                return cls(dtype, local_start, local_unit, local=True)
+        return cls(dtype, start, unit)
 
     def numbers(self, column: Any, name: str) -> np.ndarray:
         try:
-            passed = as_period_numbers(column).tolist() if self.is_period else nanoseconds(column, self.dtype)
+            passed = as_period_numbers(column).tolist() if self.is_period else self._nanoseconds(column)
         except (TypeError, ValueError, AttributeError) as error:
             raise TypeError(
                 f"column {name!r} held dates or times ({self.dtype}), and does no longer ({error})"
             ) from error
         size = self._size
         return np.array([(each - self.start) / size for each in passed], dtype=np.float64)
+
+    def _nanoseconds(self, column: Any) -> list[int]:
+        zone = self.dtype.partition(", ")[2].rstrip("]")
+        known = self.local and getattr(column.dtype, "tz", None) is not None
+        return nanoseconds(column.dt.tz_convert(zone) if known else column, self.dtype, self.local)
 
     def restore(self, numbers: np.ndarray, gone: np.ndarray) -> Any:
         import pandas as pd
@@ -235,24 +255,39 @@ class Times(Kind):
             freq = self.dtype[len("period[") : -1]
             periods = pd.PeriodIndex.from_ordinals((self.start + steps).astype(np.int64), freq=freq)
             return pd.Series(periods).mask(pd.Series(gone))
-        resolution = "us" if self.dtype == "date" else self.dtype.partition("[")[2].partition(",")[0].rstrip("]")
+        resolution = "us" if self.dtype in CLOCK else self.dtype.partition("[")[2].partition(",")[0].rstrip("]")
         room = 2**63 - 1 if self.dtype != "date" else 253_402_214_400 * 10**6  # the last day that has a date, year 9999
         size, coarse = self._size, UNITS[resolution]
-        ticks = [min(max((self.start + int(step) * size) // coarse, -room), room) for step in steps.tolist()]
+        passed = [self.start + int(step) * size for step in steps.tolist()]
+        if self.dtype == "time":  # past midnight it is the next day
+            passed = [each % UNITS["D"] for each in passed]
+        ticks = [min(max(each // coarse, -room), room) for each in passed]
         kind = "timedelta64" if self.dtype.startswith("timedelta64") else "datetime64"
         values = np.array(ticks, dtype=np.int64).view(f"{kind}[{resolution}]").copy()
         values[gone] = np.array("NaT", dtype=values.dtype)
         if self.dtype == "date":
             days = np.array(values.astype("datetime64[D]").astype(object))
             return pd.Series(days, dtype=object)
+        if self.dtype == "time":
+            return pd.Series(
+                [None if lost else each.time() for each, lost in zip(values.astype(object), gone, strict=True)],
+                dtype=object,
+            )
         found = pd.Series(values)
         zone = self.dtype.partition(", ")[2].rstrip("]")
+        if self.local:  # of an hour that clocks show twice, the first, and for one that they leave out, the next
+            return found.dt.tz_localize(zone, ambiguous=np.ones(len(found), dtype=bool), nonexistent="shift_forward")
         return found.dt.tz_localize("UTC").dt.tz_convert(zone) if zone else found
 
     def said(self) -> str:
         if self.is_period:
             return "counted from the first"
-        first = f"from {np.datetime64(self.start // 10**9, 's')}" if not self.dtype.startswith("timedelta") else ""
+        start = str(np.datetime64(self.start // 10**9, "s"))
+        first = (
+            ""
+            if self.dtype.startswith("timedelta")
+            else f"from {start.partition('T')[2] if self.dtype == 'time' else start}"
+        )
         return ", ".join(filter(None, [first.removesuffix("T00:00:00"), f"steps of 1 {self.unit}"]))
 
 
@@ -342,7 +377,9 @@ def recall(described: dict[str, Any]) -> Kind:
             "last": int,
             "step": int,
             "digits": int,
+            "places": int,
             "dropped": bool,
+            "local": bool,
             "levels": tuple,
         }.get(name, str)
         if type(value) is not wanted:
@@ -359,7 +396,7 @@ def kind_of(column: Any, name: str, declared: Sequence[Any] | None = None, ident
         return Empty(str(column.dtype))
     if declared is None and is_times(column, present):
         try:
-            return Times.of(present, times_dtype(column))
+            return Times.of(present, times_dtype(column, present))
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             remedy = "convert them, to pandas' datetime64[ns] in UTC, say"
             raise ValueError(f"column {name!r} holds times of the unknown dtype {column.dtype}: {remedy}") from error
@@ -372,6 +409,13 @@ def kind_of(column: Any, name: str, declared: Sequence[Any] | None = None, ident
         return Levels(dtype, _levels(column, present, gone, name, declared), _missing_mark(column, gone))
     if declared is None and is_identifier(present) and not gone.any():
         return Identifiers.of(present, dtype, name, identifiers == "drop")
+    if (
+        dtype == "object"
+        and len(present)
+        and all(isinstance(value, Decimal) and value.is_finite() for value in present)
+    ):
+        places = max(-int(value.as_tuple().exponent) for value in present)
+        return Numbers("decimal", min(max(places, 0), MOST_PLACES))
     whole = dtype == "object" and all(isinstance(value, int | np.integer) for value in present)
     return Numbers("whole" if whole else dtype if dtype in NUMBER_DTYPES else "object")
 
@@ -435,20 +479,18 @@ def is_truth(column: Any) -> bool:
 
 def is_times(column: Any, present: Any) -> bool:
     """Whether a column of a frame holds dates, times, durations or periods."""
-    import datetime
-
     kind = getattr(column.dtype, "kind", "O")
     if kind in "mM" or str(column.dtype).startswith("period"):
         return True
-    return kind == "O" and all(type(value) is datetime.date for value in present)
+    return kind == "O" and any(all(type(value) is each for value in present) for each in CLOCK.values())
 
 
-def times_dtype(column: Any) -> str:
+def times_dtype(column: Any, present: Any) -> str:
     """That of a column of times; pandas' own days, minutes and the like have the resolution of seconds."""
     text = str(column.dtype)
-    if text.startswith("period"):
+    if text.startswith("period") or getattr(column.dtype, "kind", "O") in "mM":
         return text
-    return text if getattr(column.dtype, "kind", "O") in "mM" else "date"
+    return next(name for name, kind in CLOCK.items() if type(present.iloc[0]) is kind)
 
 
 def is_identifier(column: Any) -> bool:
@@ -464,9 +506,10 @@ def is_identifier(column: Any) -> bool:
     dtype, least = str(column.dtype), int(column.min()) if len(column) and str(column.dtype) in WHOLE_DTYPES else 0
     if dtype not in WHOLE_DTYPES or not column.is_unique:
         return False
-    most = int(column.max())
-    goes_on = most < np.iinfo(dtype.lower()).max // 2  # there is room for fresh ones
-    return goes_on and most - least + 1 < len(column) ** 2 / 40
+    most, end = int(column.max()), np.iinfo(dtype.lower()).max
+    if most > 2**53:  # which float64 does not tell apart
+        return most < min(end, 2**63) - 2**40
+    return most < end // 2 and most - least + 1 < len(column) ** 2 / 40  # there is room for fresh ones
 
 
 def dtype_of(column: Any) -> str:
@@ -493,9 +536,18 @@ def as_numpy(column: Any) -> np.ndarray:
     )
 
 
-def nanoseconds(column: Any, dtype: str) -> list[int]:
-    """Since 1970, or of a duration, of any resolution, in Python's whole numbers, which have no end."""
-    values = np.array(column.tolist(), dtype="datetime64[D]") if dtype == "date" else np.asarray(_without_zone(column))
+def nanoseconds(column: Any, dtype: str, local: bool = False) -> list[int]:
+    """Since 1970 in UTC, or as ``local`` clocks show it, or since midnight, or of a duration, in Python's whole numbers, which have
+    no end."""
+    if dtype == "time":
+        day = datetime.date(1970, 1, 1)
+        values = np.array(
+            [datetime.datetime.combine(day, each.replace(tzinfo=None)) for each in column], "datetime64[us]"
+        )
+    elif dtype == "date":
+        values = np.array(column.tolist(), dtype="datetime64[D]")
+    else:
+        values = np.asarray(_without_zone(column, local))
     if values.dtype.kind not in "mM":
         raise TypeError(f"it holds {values.dtype}")
     resolution, count = np.datetime_data(values.dtype)
@@ -508,9 +560,18 @@ def as_period_numbers(column: Any) -> np.ndarray:
     return np.array([period.ordinal for period in column], dtype=np.int64)
 
 
-def _without_zone(column: Any) -> Any:
+def _coarsest(passed: list[int]) -> tuple[int, str]:
+    """The first of some times, and the coarsest unit that the others are whole steps of from there."""
+    start = int(min(passed))
+    apart = [each - start for each in passed]
+    fitting = {unit: size for unit, size in UNITS.items() if max(apart) // size <= 2**53}  # as float64 holds them
+    exact = (unit for unit, size in fitting.items() if all(each % size == 0 for each in apart))
+    return start, next(exact, list(fitting)[-1])
+
+
+def _without_zone(column: Any, local: bool) -> Any:
     if getattr(column.dtype, "tz", None) is not None:
-        return column.dt.tz_convert("UTC").dt.tz_localize(None).to_numpy()
+        return (column if local else column.dt.tz_convert("UTC")).dt.tz_localize(None).to_numpy()
     return column.to_numpy()
 
 

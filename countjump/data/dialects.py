@@ -92,8 +92,10 @@ def suffix_of_text(path: Path) -> str:
 
 
 def open_bytes(path: Path) -> BinaryIO:
-    """The bytes of a file, unpacked where it is gzipped."""
-    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix.lower() == ".gz" else open(path, "rb")
+    """The bytes of a file, unpacked where it is gzipped, whatever its name says."""
+    with open(path, "rb") as file:
+        packed = path.suffix.lower() == ".gz" or file.read(2) == b"\x1f\x8b"
+    return cast(BinaryIO, gzip.open(path, "rb")) if packed else open(path, "rb")
 
 
 def open_text(path: Path, encoding: str) -> io.TextIOWrapper:

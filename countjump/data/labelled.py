@@ -42,17 +42,22 @@ class Labelled:
 
     @classmethod
     def of(cls, X: Any, y: Any) -> Labelled | None:
-        """The columns that y names; None where y is no name, but labels."""
-        if not isinstance(y, str) and not (isinstance(y, tuple) and y and all(isinstance(name, str) for name in y)):
+        """The columns that y names; None where y is no name, but labels, as a list of as many strings as there are rows is."""
+        several = isinstance(y, tuple | list)
+        if not isinstance(y, str) and not (several and y and all(isinstance(name, str) for name in y)):
             return None
         table = _table(X)
+        if isinstance(y, list) and (
+            table is None or len(y) == len(table) or not set(y) <= set(map(str, table.columns))
+        ):
+            return None
         if table is None:
-            if isinstance(y, tuple):
+            if several:
                 return None
             raise ValueError(f"y = {y!r} names a column, and X is a matrix without names: give the labels themselves")
         names = [str(name) for name in table.columns]
         places = []
-        for name in (y,) if isinstance(y, str) else y:
+        for name in (y,) if isinstance(y, str) else dict.fromkeys(y):
             if names.count(name) != 1:
                 where = "obs" if is_anndata(X) else "X"
                 why = (

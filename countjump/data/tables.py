@@ -205,6 +205,17 @@ class Layout:
             found[:, place] = gone[:, list(gap)].any(1)
         return found
 
+    def written(self, column: int, value: float) -> str:
+        """A number of the matrix as the table has it, in words."""
+        kind = self.kinds[column] if column < len(self.kinds) else None
+        if not isinstance(kind, Times):
+            return f"{value:g}"
+        return (
+            str(kind.restore(np.array([value]), np.zeros(1, dtype=bool))[0])
+            .removesuffix(" 00:00:00")
+            .removeprefix("0 days ")
+        )
+
     def escapes(self, X: Any) -> np.ndarray:
         """ln of the escape mass of every row: of values that are missing where none was in training."""
         frame = self._frame(X)
@@ -240,7 +251,7 @@ class Layout:
                 columns.append(kind.restore(matrix[:, place], gone[:, place]))
                 if place in dict(self.arrow):
                     arrow = require_library("pyarrow", "parquet", "a column of a dtype of pyarrow")
-                    columns[-1] = columns[-1].astype(pd.ArrowDtype(arrow.type_for_alias(dict(self.arrow)[place])))
+                    columns[-1] = columns[-1].astype(pd.ArrowDtype(_arrow_type(arrow, dict(self.arrow)[place])))
                 if before is not None and known is not None:
                     columns[-1] = overlaid(columns[-1], before.iloc[:, place], known[:, place])
         frame = pd.concat(columns, axis=1) if columns else pd.DataFrame(index=range(len(matrix)))
@@ -260,7 +271,17 @@ class Layout:
         if self.kind == "polars":
             import polars
 
-            return polars.from_pandas(frame)
+            ordered = {
+                place: kind
+                for place, kind in enumerate(self.kinds)
+                if isinstance(kind, Levels) and kind.dtype == "ordered"
+            }
+            levels = {
+                self.labels[place]: [each for each in kind.levels if each is not None]
+                for place, kind in ordered.items()
+            }
+            enums: Any = {name: polars.Enum(each) for name, each in levels.items()}
+            return polars.from_pandas(frame).cast(enums)
         return frame
 
     def _without_fills(self, matrix: np.ndarray, gone: np.ndarray) -> np.ndarray:
@@ -404,13 +425,39 @@ def as_objects(X: Any) -> np.ndarray | None:
 
 
 def arrow_types(X: Any) -> tuple[tuple[int, str], ...]:
-    """Of the columns of a frame whose dtype is one of pyarrow's."""
+    """Of the columns of a frame whose dtype is one of pyarrow's; of polars, of decimal numbers."""
     import pandas as pd
 
+    if is_polars(X):
+        types = ((place, str(kind)) for place, kind in enumerate(X.to_arrow().schema.types))
+        return tuple((place, name) for place, name in types if name.startswith("decimal128"))
     dtypes = enumerate(X.dtypes) if is_frame(X) else ()
     found = [(place, str(dtype.pyarrow_dtype)) for place, dtype in dtypes if isinstance(dtype, pd.ArrowDtype)]
-    known = ("int", "uint", "float", "double", "bool", "string", "large_string", "date32", "timestamp", "duration")
-    return tuple((place, name) for place, name in found if name.startswith(known) and ", " not in name)
+    known = (
+        "int",
+        "uint",
+        "float",
+        "double",
+        "bool",
+        "string",
+        "large_string",
+        "date32",
+        "time",
+        "duration",
+        "decimal128",
+    )
+    return tuple((place, name) for place, name in found if name.startswith(known))
+
+
+def _arrow_type(arrow: Any, name: str) -> Any:
+    """A type of pyarrow by its name, as :func:`arrow_types` has it."""
+    word, _, inside = name.rstrip(")]").replace("(", "[").partition("[")
+    parts = inside.split(", ")
+    if word == "decimal128":
+        return arrow.decimal128(*map(int, parts))
+    if word == "timestamp" and len(parts) > 1:
+        return arrow.timestamp(parts[0], tz=parts[1].removeprefix("tz="))
+    return arrow.type_for_alias(name)
 
 
 def _without_arrow(frame: Any) -> Any:
@@ -422,8 +469,12 @@ def _without_arrow(frame: Any) -> Any:
         return frame
     columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
     for place in arrow:
-        kind = frame.dtypes.iloc[place].numpy_dtype
-        nullable = {"b": "boolean", "M": kind, "m": kind}.get(kind.kind, "string")
+        dtype = frame.dtypes.iloc[place]
+        kind, zone = dtype.numpy_dtype, getattr(dtype.pyarrow_dtype, "tz", None)
+        if zone is not None:
+            kind = pd.DatetimeTZDtype(dtype.pyarrow_dtype.unit, zone)
+        alone = str(dtype.pyarrow_dtype).startswith(("time32", "time64", "decimal"))
+        nullable = {"b": "boolean", "M": kind, "m": kind}.get(kind.kind, "object" if alone else "string")
         if kind.kind in "iuf":
             nullable = str(kind).capitalize().replace("Uint", "UInt")
         columns[place] = columns[place].astype(nullable)

@@ -84,9 +84,10 @@ def _names(path: Path, records: Iterator[tuple[int, list[str]]], dialect: Dialec
     _, names = next(records, (0, None))
     if names is None:
         raise ValueError(f"{path} is empty: it needs a line of column names, and rows")
-    if not names:
+    if not names or (len(names) == 1 and names[0].startswith("#")):
+        what = "is a comment" if names else "holds nothing"
         raise ValueError(
-            f"line 1 of {path} holds nothing, and needs the names of the columns: put a line of names first"
+            f"line 1 of {path} {what}, and needs the names of the columns: remove the lines above the names"
         )
     # Numbers that count the columns are names that pandas gives; any others are a row that nobody wants to lose.
     counted = names == [str(place) for place in range(len(names))]

@@ -32,8 +32,7 @@ def given_away(a: Table, b: Table, seed: int = 0) -> np.ndarray:
     side = np.repeat([0, 1], [len(a), len(b)])
     if a.wide:
         return _linear_shares(sp.csr_matrix(sp.vstack([a.values, b.values])), side)
-    x = np.vstack([a.values, b.values])
-    x[:, a.categorical] = np.minimum(x[:, a.categorical], tables.MOST_LEVELS - 1)
+    x = tables.for_boosting(np.vstack([a.values, b.values]), a.categorical)
     train_x, test_x, train_y, test_y = train_test_split(x, side, test_size=0.4, stratify=side, random_state=seed)
     boosting = HistGradientBoostingClassifier(categorical_features=a.categorical, random_state=seed, max_iter=60)
     boosting.fit(train_x, train_y)

@@ -218,7 +218,8 @@ def _dense_tables(plain: dict[str, Any], label: Any, notes: list[str]) -> dict[s
 
 
 def _is_identifier(series: Any) -> bool:
-    """Texts that are nearly all different, or whole numbers that are all different though there is little room for that."""
+    """Texts that are nearly all different; whole numbers that are all different though there is little room for that, or are so
+    large that float64 does not tell them apart."""
     import pandas as pd
 
     present = series.dropna()
@@ -227,7 +228,7 @@ def _is_identifier(series: Any) -> bool:
     if pd.api.types.is_integer_dtype(present.dtype):
         # n values of r possible ones, drawn by chance, are all different with probability exp(-n²/2r).
         room = int(present.max()) - int(present.min()) + 1
-        return bool(present.is_unique) and room < len(present) ** 2 / 40
+        return bool(present.is_unique) and (room < len(present) ** 2 / 40 or int(present.max()) > 2**53)
     if pd.api.types.is_string_dtype(present.dtype) or present.dtype == object:
         if not all(isinstance(value, str) for value in present.iloc[:100]) or _are_dates(present):
             return False
@@ -266,7 +267,9 @@ def _kind(series: Any) -> str:
     kind = pd.api.types.infer_dtype(present, skipna=True)
     if kind in ("datetime", "datetime64", "date") or (kind == "string" and len(present) and _are_dates(present)):
         return "date"
-    return "number" if kind in ("integer", "floating", "mixed-integer-float", "decimal", "empty") else "category"
+    return (
+        "number" if kind in ("integer", "floating", "mixed-integer-float", "decimal", "time", "empty") else "category"
+    )
 
 
 def _texts(series: Any) -> list[str | None]:
@@ -304,6 +307,8 @@ def _numbers(series: Any, name: str, which: str) -> np.ndarray:
 
     if pd.api.types.is_timedelta64_dtype(series.dtype):
         series = series / pd.Timedelta(days=1)
+    if pd.api.types.infer_dtype(series, skipna=True) == "time":  # of day, in hours
+        series = pd.to_timedelta(series.astype("string")) / pd.Timedelta(hours=1)
     try:
         values = pd.to_numeric(series).to_numpy(dtype=np.float64, na_value=np.nan)
     except (TypeError, ValueError) as error:

@@ -22,6 +22,9 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 MOST_LEVELS = 255
 """What HistGradientBoosting can take of one column."""
 
+FEWEST_PRESENT = 20
+"""Present values of a column, from which on some of them are in every part of the rows that a classifier is trained on."""
+
 BINS = 10
 """Of a column of numbers beside one of categories, in ``pair_trends``."""
 
@@ -95,11 +98,24 @@ def two_sample_auc(
     sizes = [len(table) for table in both.tables]
     if sizes[0] != sizes[1]:
         raise ValueError(f"there are {sizes[0]} real and {sizes[1]} generated rows: compare as many of each")
-    x, side = np.vstack(both.tables), np.repeat([0, 1], sizes)
-    x[:, both.categorical] = np.minimum(x[:, both.categorical], MOST_LEVELS - 1)
+    x, side = for_boosting(np.vstack(both.tables), both.categorical), np.repeat([0, 1], sizes)
     boosting = HistGradientBoostingClassifier(categorical_features=both.categorical, random_state=seed)
     splits = StratifiedKFold(folds, shuffle=True, random_state=seed)
     return float(cross_val_score(boosting, x, side, scoring="roc_auc", cv=splits).mean())
+
+
+def for_boosting(x: np.ndarray, categorical: np.ndarray) -> np.ndarray:
+    """Rows as gradient boosting takes them: rare levels joined; of a column with hardly a value, whether it is missing.
+
+    >>> for_boosting(np.array([[1.0, np.nan], [300.0, 7.0]]), np.array([True, False]))[:, 1]
+    array([1., 0.])
+    """
+    x = x.copy()
+    x[:, categorical] = np.minimum(x[:, categorical], MOST_LEVELS - 1)
+    gone = np.isnan(x)
+    rare = gone.any(0) & ((~gone).sum(0) < FEWEST_PRESENT)
+    x[:, rare] = gone[:, rare]
+    return x
 
 
 def column_shapes(real: Any, synthetic: Any, categorical: Collection[Any] | None = None) -> float:

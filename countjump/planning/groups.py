@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +44,10 @@ class Group:
 
 
 class Names:
-    """How columns are called in requests and in words; ``silent`` ones are not, nor are ``stand_ins`` for missing values."""
+    """How columns are called in requests and in words; ``silent`` ones are not, nor are ``stand_ins`` for missing values.
+
+    ``written`` says how a value of a column is written.
+    """
 
     def __init__(
         self,
@@ -52,9 +55,10 @@ class Names:
         names: Sequence[str] | None = None,
         silent: Iterable[int] = (),
         stand_ins: Mapping[int, float] | None = None,
+        written: Callable[[int, float], str] = lambda column, value: f"{value:g}",
     ) -> None:
         self.count, self.names = count, None if names is None else [str(name) for name in names]
-        self.silent, self.stand_ins = set(silent), dict(stand_ins or {})
+        self.silent, self.stand_ins, self.written = set(silent), dict(stand_ins or {}), written
 
     def __getitem__(self, column: int) -> str:
         return str(column) if self.names is None else self.names[column]

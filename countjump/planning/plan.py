@@ -248,7 +248,9 @@ def _say_atoms(part: Part, names: Names, reasons: dict[str, str]) -> None:
     for place, column in enumerate(part.columns):
         order = np.argsort(-shares[place], kind="stable")[: int((shares[place] > 0).sum())]
         order = order[~np.isclose(atoms[place, order], names.stand_ins.get(int(column), np.nan), 1e-9)]
-        shown = ", ".join(f"{atoms[place, at]:g} ({shares[place, at]:.1%})" for at in order[:3])
+        shown = ", ".join(
+            f"{names.written(int(column), atoms[place, at])} ({shares[place, at]:.1%})" for at in order[:3]
+        )
         if len(order):
             more = f" and {len(order) - 3} more" if len(order) > 3 else ""
             said.append(f"{names[column]}: {shown}{more}")
