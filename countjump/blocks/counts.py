@@ -78,8 +78,8 @@ class Counts(ColumnBlock):
         if self.atoms.shape[-1]:
             # A column that is known has units at t = 1, too.
             thinned = Binomial(self.atoms, alpha[..., None].clamp(min=1e-100)).log_prob(z[..., None])
-            tilt = torch.einsum("bdj,daj->bda", raw[..., self.smooth :], self.basis)
-            logits = [*logits, tilt + self.log_atoms + thinned]
+            odds = torch.einsum("bdj,daj->bda", raw[..., self.smooth :], self.basis)
+            logits = [*logits, odds + self.log_atoms + thinned]
             parts = [*parts, Known(self.atoms - z[..., None])]
         return Mixture(torch.cat(logits, -1), tuple(parts))
 
