@@ -135,6 +135,13 @@ def _module_tensors(module: nn.Module) -> dict[str, Tensor]:
     return {f"module/{name}": tensor for name, tensor in module.state_dict().items()}
 
 
+def generator_of(device: torch.device) -> torch.Generator:
+    """Torch's own of a device: ``torch.manual_seed`` seeds all, and works out a stack trace for those that are not there."""
+    if device.type == "cuda":
+        return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
+    return torch.default_generator
+
+
 class _Stage:
     """One stage at work."""
 
@@ -177,7 +184,7 @@ class _Stage:
         generator = torch.Generator(device=self.weights[0].device)
         seed = int(np.random.SeedSequence([self.settings.seed, state.update, state.stage]).generate_state(1)[0])
         generator.manual_seed(seed)
-        torch.manual_seed(seed)  # of dropout, which knows no generator
+        generator_of(generator.device).manual_seed(seed)  # of dropout, which takes no generator
         for weight in self.weights:
             weight.grad = None
         number, parts = 0.0, max(min(getattr(stage, "accumulate", 1), len(rows)), 1)
