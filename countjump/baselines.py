@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from countjump import domains
 from countjump.blocks import BLOCKS
+from countjump.blocks.columns import mirror
 from countjump.data import Columns, Layout, Pictures, Rows
 from countjump.denoiser import Denoiser
 from countjump.estimator import Estimator
@@ -39,30 +40,35 @@ NOT_WHOLE = "is not a whole number, and D3PM's states are: round it"
 
 
 class Table(nn.Module):
-    """Rows of a matrix as a baseline takes them: the columns that vary, lifted; the constants are put back, exactly."""
+    """Rows of a matrix as a baseline takes them: the columns that vary; the constants are put back, exactly."""
 
     sparse = False
 
-    def __init__(self, plan: Any, whole: bool, lift: Change, lower: Change, top: float = np.inf) -> None:
-        """``lift`` and ``lower`` go to the process's units and back; below ``top`` are the values that can be at all."""
+    def __init__(
+        self, plan: Any, whole: bool, to_state: Change, from_state: Change, most: float = np.inf, escape: float = 0.0
+    ) -> None:
+        """``to_state`` and ``from_state`` go to the process's units and back. No state is above ``most``: what is comes by the
+        ``escape`` mass in the score, or, where the states were declared, not at all."""
         super().__init__()
-        self.constants, self.lift, self.lower, self.top = plan.constants, lift, lower, top
+        self.constants, self.to_state, self.from_state = plan.constants, to_state, from_state
+        self.most, self.escape = torch.tensor(most, dtype=torch.float64), escape
         self.places, self.fixed = (np.flatnonzero(np.isnan(plan.constants) == varies) for varies in (True, False))
         self.size = self.columns = len(plan.constants)
         self.varying = len(self.places)
         values = torch.from_numpy(plan.constants[self.fixed])
-        self.constant = BLOCKS["constant"](values, torch.full(values.shape, whole), plan.rows)
+        bounds = torch.full_like(values, np.inf if escape else most)
+        self.constant = BLOCKS["constant"](values, torch.full(values.shape, whole), plan.rows, bounds=bounds)
 
     def read(self, matrix: domains.Matrix) -> Tensor:
-        return self.lift(torch.from_numpy(Rows(matrix).select(self.places).dense(np.arange(matrix.shape[0]))))
+        return self.to_state(torch.from_numpy(Rows(matrix).select(self.places).dense(np.arange(matrix.shape[0]))))
 
     def read_to_score(self, matrix: domains.Matrix) -> tuple[Tensor, Tensor]:
-        x, mass = self.read(matrix), self.constant.admit(self.constant.read(matrix[:, self.fixed]))[1]
-        return x, mass.masked_fill((x >= self.top).any(1), -torch.inf)
+        x, mass = mirror(self.read(matrix), self.most, self.escape)
+        return x, mass + self.constant.admit(self.constant.read(matrix[:, self.fixed]))[1]
 
     def write(self, x: Tensor) -> np.ndarray:
         rows = np.tile(self.constants, (len(x), 1))
-        rows[:, self.places] = self.lower(x).cpu().numpy()
+        rows[:, self.places] = self.from_state(x).cpu().numpy()
         return rows
 
     def empty(self, rows: int, device: torch.device | str) -> Tensor:
@@ -209,18 +215,19 @@ class DDPM(Baseline):
         domain = domains.Count() if plan.whole else domains.NonNegative()
         arrays = [torch.from_numpy(each) for each in (plan.mean, plan.scale, plan.smallest, plan.largest)]
 
-        def lift(x: Tensor) -> Tensor:
+        def to_state(x: Tensor) -> Tensor:
             """To zero mean and unit variance."""
             mean, scale, *_ = (each.to(x.device) for each in arrays)
             return (x - mean) / scale
 
-        def lower(x: Tensor) -> Tensor:
+        def from_state(x: Tensor) -> Tensor:
             """What was clipped at the smallest value is that value to the last bit: a zero is a zero."""
             mean, scale, smallest, _ = (each.to(x.device) for each in arrays)
-            return domain.project(torch.where(x <= lift(smallest), smallest, x * scale + mean))
+            return domain.project(torch.where(x <= to_state(smallest), smallest, x * scale + mean))
 
-        process = GaussianDiffusion(lift(arrays[2]), lift(arrays[3]), AMPLITUDES[plan.schedule], SAMPLERS[plan.sampler])
-        return Table(plan, plan.whole, lift, lower), process, MeanBlock(len(plan.mean))
+        ends = to_state(arrays[2]), to_state(arrays[3])
+        process = GaussianDiffusion(*ends, AMPLITUDES[plan.schedule], SAMPLERS[plan.sampler])
+        return Table(plan, plan.whole, to_state, from_state), process, MeanBlock(len(plan.mean))
 
     def _check_scorable(self, X: domains.Matrix) -> None:
         raise ValueError(GaussianDiffusion.no_likelihood)
@@ -240,7 +247,8 @@ class D3PM(Baseline):
     transition : "uniform" or "gaussian"
         A state is drawn anew from all, or walks to its neighbours (the discretised Gaussian).
     states : int or None
-        K; None takes the largest value of the data plus one.
+        K; None takes the largest value of the data plus one. A larger value then has an escape mass in the score, where it has
+        none if K was given.
     network : "auto", "mlp", "unet" or a ``UNetSizes``
         "auto" takes the U-Net for pictures.
     others : as the parameters of :class:`countjump.JumpModel` with the same names
@@ -275,13 +283,14 @@ class D3PM(Baseline):
             **self._sizes(params, X.shape[0], len(varying)),
             transition=transition,
             states=states,
+            escape=0.0 if params["states"] is not None else 1 / ((X.shape[0] + 1) * max(len(varying), 1)),
             rows=X.shape[0],
             constants=constants,
             log_frequency=_log_frequency(Rows(X).select(varying), states),
         )
 
     def _parts(self, plan: SimpleNamespace) -> tuple[Table, Process, MeanBlock | StateBlock]:
-        table = Table(plan, True, lambda x: x, lambda x: x, plan.states)
+        table = Table(plan, True, lambda x: x, lambda x: x, plan.states - 1, plan.escape)
         process = CategoricalDiffusion(table.varying, TRANSITIONS[plan.transition](plan.states), Cosine())
         return table, process, StateBlock(torch.from_numpy(plan.log_frequency), numbers=bool(plan.picture))
 

@@ -483,10 +483,8 @@ class Estimator(fitted.Fitted, ABC):
         except persistence.OwnNetworkError:
             raise
         except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
-            if given and "size mismatch" in str(error):
-                raise ValueError(
-                    f"the network given to load has other sizes than the one in {path}: {error}"
-                ) from error
+            if given and "loading state_dict" in str(error):
+                raise ValueError(f"the network given to load is not the one in {path}: {error}") from error
             why = repr(error)[:300]
             raise persistence.ModelFileError(f"{path} is damaged ({why}): save the model again") from error
         return model

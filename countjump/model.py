@@ -194,7 +194,7 @@ class JumpModel(Starts):
         return Layout.of(X, declared, parameters["missing"], parameters["identifiers"])
 
     def _find_scaling(self, X: domains.Matrix) -> Weights | None:
-        """Looked for in wide sparse reals of which nothing is said."""
+        """Looked for in reals that are wide or kept sparse, and mostly zero, and of which nothing is said."""
         self._weights_said: dict[str, str] = {}
         asked = self.get_params()["transform"]
         if isinstance(asked, Weights):
@@ -206,7 +206,9 @@ class JumpModel(Starts):
         said = (self.domain, self.process, self.belief, self.lam)
         if isinstance(self.layout_, Pictures):
             return None
-        if X.shape[1] < planning.WIDE or any(not isinstance(each, str) or each != "auto" for each in said):
+        if any(not isinstance(each, str) or each != "auto" for each in said):
+            return None
+        if X.shape[1] < planning.WIDE and not sp.issparse(X):
             return None
         values = X.data if sp.issparse(X) else X
         if np.count_nonzero(values) > (1 - SPARSE) * X.shape[0] * X.shape[1] or (values == np.floor(values)).all():

@@ -31,7 +31,7 @@ from countjump.schedules import Cosine, Geometric, LinearBeta, Polynomial
 from countjump.transforms import Offset, Step, Weights
 
 FORMAT = "countjump-model"
-VERSION = 8
+VERSION = 9
 FILE = "model.json"
 PATIENCE = 30.0
 """Seconds that a save, or a load beside one, waits for its turn."""

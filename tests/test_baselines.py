@@ -201,8 +201,20 @@ def test_d3pm_scores_repeat_and_average() -> None:
     assert spread[1] < 0.5 * spread[0]
 
 
-def test_d3pm_impossible_rows_score_minus_infinity() -> None:
+def test_d3pm_states_that_were_inferred_have_an_escape_mass() -> None:
     model = D3PM(**QUICK, max_updates=5).fit(X)
+    top = X.max()
+    rows = np.array([[top - 1, 7, 0], [top, 7, 0], [top + 1, 7, 0], [top + 2, 7, 0], [top + 1, 7, top + 1]])
+    scores = model.score_samples(rows, steps=3, draws=400)
+    assert np.isfinite(scores).all()
+    assert scores[2] == pytest.approx(scores[1] + np.log(1 / (2 * (len(X) + 1)) / 2), abs=0.2), "it mirrors the largest"
+    assert scores[3] == pytest.approx(scores[0] + np.log(1 / (2 * (len(X) + 1)) / 2), abs=0.2)
+    assert scores[4] < scores[2]
+    assert (model.sample(200, steps=3, random_state=0) <= top).all()
+
+
+def test_d3pm_rows_that_declared_states_forbid_score_minus_infinity() -> None:
+    model = D3PM(states=int(X.max()) + 1, **QUICK, max_updates=5).fit(X)
     rows = np.array([[1, 7, 0], [1, 8, 0], [X.max() + 1, 7, 0], [2, 7, X.max()], [2**53, 7, 2]])
     scores = model.score_samples(rows, steps=3)
     assert np.isfinite(scores).tolist() == [True, True, False, True, False]

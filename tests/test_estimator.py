@@ -508,8 +508,10 @@ def test_a_network_of_one_s_own_sees_all_pixels_of_a_picture_constant_ones_too(t
     model.domain_.check(Y)
     scores = model.score_samples(X[:3], steps=4)
     model.save(tmp_path / "m")
-    with pytest.raises(ValueError, match="network given to load has other sizes"):
+    with pytest.raises(ValueError, match=r"(?s)network given to load is not the one in .*size mismatch"):
         JumpModel.load(tmp_path / "m", network=lambda inputs, outputs, width: Pictures(inputs, outputs, width + 1))
+    with pytest.raises(ValueError, match=r"(?s)network given to load is not the one in .*Missing key"):
+        JumpModel.load(tmp_path / "m", network=lambda inputs, outputs, width: nn.Linear(inputs, outputs))
     again = JumpModel.load(tmp_path / "m", network=Pictures)
     np.testing.assert_array_equal(again.sample(30, steps=4, random_state=0), Y)
     np.testing.assert_array_equal(again.score_samples(X[:3], steps=4), scores)

@@ -164,14 +164,14 @@ def test_a_checkpoint_of_another_version_is_refused_by_both_versions(tmp_path):
     tensors = load_file(path)
     save_file(tensors, path, metadata=described | {"format": "99", "countjump": "9.8.7"})
     with pytest.raises(
-        CheckpointError, match=r"by countjump 9\.8\.7 \(format 99\), and this is countjump .* \(format 4\): delete"
+        CheckpointError, match=r"by countjump 9\.8\.7 \(format 99\), and this is countjump .* \(format 5\): delete"
     ):
         model.fit(counts())
     earlier = {"fingerprint": described["fingerprint"], "state": json.dumps({"update": 10, "history": []})}
     save_file(tensors, path, metadata=earlier)
     with pytest.raises(
         CheckpointError,
-        match=r"countjump before 0\.2 \(format unknown\), and this is countjump .* \(format 4\): delete",
+        match=r"countjump before 0\.2 \(format unknown\), and this is countjump .* \(format 5\): delete",
     ):
         model.fit(counts())
 

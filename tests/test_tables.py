@@ -162,7 +162,7 @@ def test_a_chain_without_learning_has_the_atoms_of_lumpy_columns():
     assert "37.5 (" in plan.reasons["atoms"]
 
 
-def test_any_tilt_of_many_atoms_is_finite():
+def test_any_odds_of_many_atoms_is_finite():
     block = counts_with_atoms()
     for scale in (1.0, 1e3):
         output = scale * torch.randn(50, block.outputs, generator=generator())

@@ -372,6 +372,17 @@ def test_what_is_not_found_is_among_the_choices():
     assert "looked for counts behind weights, and found none" in model.choices_["scaling"]
 
 
+def test_a_sparse_matrix_of_few_columns_is_looked_at_too():
+    x = TfidfTransformer().fit_transform(documents(columns=80))
+    narrow = JumpModel(max_updates=2, width=8, random_state=0, progress=False)
+    model = narrow.fit(x[x.sum(axis=1).A1 > 0])
+    assert model.scaling_.norm == "l2"
+    drawn = model.sample(50, steps=5, random_state=0)
+    lengths = np.sqrt(drawn.multiply(drawn).sum(axis=1).A1)
+    assert (np.isclose(lengths, 1) | (lengths == 0)).all()
+    assert narrow.fit(x.toarray()).scaling_ is None, "a dense table is looked at column by column"
+
+
 def test_a_value_where_nothing_weighs_escapes():
     found = Weights([1.0, 2.0, 0.0], norm="length", rows=9)
     counts, mass = found.admit(sp.csr_matrix([[0.5, 0.5, 0.0], [0.5, 0.0, 0.3]]))

@@ -16,6 +16,22 @@ from countjump.laws import Binomial, NegativeBinomial, Poisson, Product
 VIEWS = 4  # features per column
 
 
+def mirror(x: Tensor, bounds: Tensor, escape: float) -> tuple[Tensor, Tensor]:
+    """A count above a bound M comes, by the escape mass, from the one that it mirrors; without an escape mass, not at all.
+
+    M + 1 mirrors M, M + 2 mirrors M − 1, and so on; from 0 it goes round again, the n-th time with the share 1/(n (n + 1)). So all
+    probabilities add up to one. The rows that are scored, and ln of their escape mass (B,).
+    """
+    above = x > bounds
+    if not escape:
+        return x, torch.where(above.any(1), -torch.inf, 0.0).double()
+    beyond, size = torch.where(above, x - bounds - 1, 0.0), torch.where(above, bounds + 1, 1.0)
+    turn = (beyond / size).floor() + 1
+    stays = torch.where(bounds.isfinite(), math.log1p(-escape), 0.0)
+    mass = torch.where(above, math.log(escape) - (turn * (turn + 1)).log(), stays)
+    return torch.where(above, bounds - beyond % size, x), mass.double().sum(1)
+
+
 class Gammas(nn.Module):
     """The prior of every column, a mixture of Gammas (3, D, K: weights, shapes, means), and its posterior given z_t.
 
@@ -159,18 +175,7 @@ class ColumnBlock(Block, ABC):
         return channels.transpose(1, 2).double()
 
     def admit(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """A count above a bound M comes, by the escape mass, from the one that it mirrors; above a declared bound, not at all.
-
-        M + 1 mirrors M, M + 2 mirrors M − 1, and so on; from 0 it goes round again, the n-th time with the share 1/(n (n + 1)).
-        """
-        above = x > self.bounds
-        if not self.escape:
-            return x, torch.where(above.any(1), -torch.inf, 0.0).double()
-        beyond, size = torch.where(above, x - self.bounds - 1, 0.0), torch.where(above, self.bounds + 1, 1.0)
-        turn = (beyond / size).floor() + 1
-        stays = torch.where(self.bounds.isfinite(), math.log1p(-self.escape), 0.0)
-        mass = torch.where(above, math.log(self.escape) - (turn * (turn + 1)).log(), stays)
-        return torch.where(above, self.bounds - beyond % size, x), mass.double().sum(1)
+        return mirror(x, self.bounds, self.escape)
 
     def why_no_likelihood(self) -> str | None:
         real = self.domain.name == "non-negative"

@@ -74,34 +74,35 @@ class Counts(ColumnBlock):
     def law(self, output: Tensor, z: Tensor, alpha: Tensor) -> Mixture:
         """The law of every column's missing count."""
         raw = self.by_column(output)
-        logits, parts = self._smooth(raw[..., : self.smooth], z, alpha) if self.smooth else ([], [])
+        smooth, own = raw.split([self.smooth, raw.shape[-1] - self.smooth], -1)
+        logits, parts = self._smooth(smooth, z, alpha) if self.smooth else ([], [])
         if self.atoms.shape[-1]:
             # A column that is known has units at t = 1, too.
             thinned = Binomial(self.atoms, alpha[..., None].clamp(min=1e-100)).log_prob(z[..., None])
-            tilt = torch.einsum("bdj,daj->bda", raw[..., self.smooth :], self.basis)
-            logits = [*logits, tilt + self.log_atoms + thinned]
+            odds = torch.einsum("bdj,daj->bda", own, self.basis)
+            logits = [*logits, odds + self.log_atoms + thinned]
             parts = [*parts, Known(self.atoms - z[..., None])]
         return Mixture(torch.cat(logits, -1), tuple(parts))
 
     def _smooth(self, raw: Tensor, z: Tensor, alpha: Tensor) -> tuple[list[Tensor], list[Any]]:
         """Log-weights, on the scale of P(z_t), and components."""
         b, k = self.binomials, self.negative
+        for_probs, for_means, for_shapes, logits = raw.split([b, k, k, 1 + b + k], -1)
         base = (1 - alpha) * self.lam * self.posterior_mean(z, alpha)
         left = (self.largest - z).clamp(min=0)
         share = (base / left.clamp(min=1)).clamp(1e-4, 1 - 1e-4)
-        probs = torch.sigmoid(torch.logit(share)[..., None] + self.offsets + soft_clip(raw[..., :b], 30))
+        probs = torch.sigmoid(torch.logit(share)[..., None] + self.offsets + soft_clip(for_probs, 30))
         parts: list[Any] = [
             Zero(torch.zeros_like(base)[..., None]),
             Binomial(left[..., None], probs.clamp(1e-12, 1 - 1e-12)),
         ]
-        logits = raw[..., 2 * k + b :]
         if self.gammas is not None:
             weights, shapes, means = self.gammas.posterior(z, self.lam * alpha)
-            means = (self.lam * (1 - alpha))[..., None] * means * soft_clip(raw[..., b : b + k], 12).exp()
-            shapes = shapes * soft_clip(raw[..., b + k : b + 2 * k], 10).exp()
+            means = (self.lam * (1 - alpha))[..., None] * means * soft_clip(for_means, 12).exp()
+            shapes = shapes * soft_clip(for_shapes, 10).exp()
             parts.append(NegativeBinomial(shapes.clamp(1e-3, MAX_SHAPE), means.clamp(min=1e-12)))
             others = weights.logsumexp(-1, keepdim=True) + torch.where(self.bounded, 0.0, UNLIKELY)[:, None]
-            logits = logits + torch.cat([others.expand(*raw.shape[:-1], 1 + b), weights], -1)
+            logits = logits + torch.cat([others.expand(*z.shape, 1 + b), weights], -1)
         return [(logits + self.log_smooth).masked_fill(self.excluded, -torch.inf)], parts
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:

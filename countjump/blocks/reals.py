@@ -67,15 +67,15 @@ class Reals(ColumnBlock):
 
     def belief(self, output: Tensor, z: Tensor, alpha: Tensor) -> Belief:
         k = self.gammas.components
-        raw = self.by_column(output)
+        for_means, for_shapes, for_weights, own = self.by_column(output).split([k, k, k, self.basis.shape[-1]], -1)
         weights, shapes, means = self.gammas.posterior(z, self.lam * alpha)
-        means = (means * soft_clip(raw[..., :k], 12).exp()).clamp(min=SMALLEST_MEAN)
-        shapes = (shapes * soft_clip(raw[..., k : 2 * k], 8).exp()).clamp(1e-2, MAX_SHAPE)
+        means = (means * soft_clip(for_means, 12).exp()).clamp(min=SMALLEST_MEAN)
+        shapes = (shapes * soft_clip(for_shapes, 8).exp()).clamp(1e-2, MAX_SHAPE)
         seen, rate = ((self.lam * each)[..., None] for each in (alpha, 1 - alpha))
-        tilt = torch.einsum("bdj,daj->bda", raw[..., 3 * k :], self.basis)
+        odds = torch.einsum("bdj,daj->bda", own, self.basis)
         # A column that is known has units at t = 1, too.
-        atoms = self.log_atoms + Poisson(seen.clamp(min=1e-100) * self.atoms).log_prob(z[..., None]) + tilt
-        logits = torch.cat([atoms, self.log_smooth + weights + raw[..., 2 * k : 3 * k]], -1)
+        atoms = self.log_atoms + Poisson(seen.clamp(min=1e-100) * self.atoms).log_prob(z[..., None]) + odds
+        logits = torch.cat([atoms, self.log_smooth + weights + for_weights], -1)
         missing = Mixture(logits, (Poisson(rate * self.atoms), NegativeBinomial(shapes, rate * means)))
         data = Mixture(logits, (Known(self.atoms.expand(atoms.shape)), Gamma(shapes, means)))
         return Belief(Product(missing), Product(data))

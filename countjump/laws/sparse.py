@@ -642,8 +642,8 @@ class SparseSet(CountLaw):
         return self._mix(value, entries, absent)
 
     def _mix(self, value: SparseRows, entries: Tensor, absent: Tensor) -> Tensor:
-        there = torch.where(value.value[:, None] > 0, entries, 0.0)
-        mixed = torch.logsumexp(self.logits.double().log_softmax(-1) + value.per_row(there) + absent, -1)
+        seen = torch.where(value.value[:, None] > 0, entries, 0.0)
+        mixed = torch.logsumexp(self.logits.double().log_softmax(-1) + value.per_row(seen) + absent, -1)
         wrong = ((value.value != 0) & (value.value != 1)) | ((value.value > 0) & (self.given.at(value) > 0))
         return torch.where(value.per_row(wrong.double()) > 0, -torch.inf, mixed)
 
@@ -654,11 +654,11 @@ class SparseSet(CountLaw):
             return super().draw_given(value, known, streams)
         rate, share = self.log_rate.double().exp(), self.shares().double()
         kept = self.kept.expand(len(self.query), 1)
-        there = torch.zeros_like(known).index_put((value.row, value.column), value.value > 0)
+        seen = torch.zeros_like(known).index_put((value.row, value.column), value.value > 0)
         terms = []
         for r in rate.unbind(1):
             comes = (kept * -torch.expm1(-r[:, None] * share)).clamp(1e-300, 1 - 1e-16)
-            terms.append((torch.where(there, comes.log(), torch.log1p(-comes)) * known).sum(1))
+            terms.append((torch.where(seen, comes.log(), torch.log1p(-comes)) * known).sum(1))
         logits = self.logits.double().log_softmax(-1) + torch.stack(terms, 1)
         drawn = replace(self, logits=logits).draw(streams)
         rest = drawn.with_values(torch.where(known[drawn.row, drawn.column], 0.0, drawn.value))
@@ -745,7 +745,7 @@ class Amounts(Law):
     def given(self, value: SparseRows, known: Tensor) -> tuple[Amounts, Tensor]:
         """The law given the ``value`` at places that are ``known`` (B, D), and ln of its density there (B,)."""
         mine = known[self.places.row, self.places.column]
-        there = self.places.with_values(torch.where(mine, value.at(self.places), 1.0))
-        each = torch.where(mine[:, None], self._given_factors(there), 0.0)
-        logits = self.factor_logits.double().log_softmax(-1) + there.per_row(each)
+        seen = self.places.with_values(torch.where(mine, value.at(self.places), 1.0))
+        each = torch.where(mine[:, None], self._given_factors(seen), 0.0)
+        logits = self.factor_logits.double().log_softmax(-1) + seen.per_row(each)
         return replace(self, factor_logits=logits), logits.logsumexp(-1)

@@ -189,7 +189,7 @@ def free_levels(values: np.ndarray, largest: int) -> Margin:
 def basis(atoms: np.ndarray, shares: np.ndarray, rows: int) -> np.ndarray:
     """How an atom's log-odds follow from a few numbers (A, J): polynomials in its rank and its value, and one of its own.
 
-    So columns of many levels are tilted smoothly by what the others say, and a value that sticks out can go its own way.
+    So columns of many levels change smoothly with what the others say, and a value that sticks out can go its own way.
     """
     free = int(np.clip(rows // ROWS_FOR_FREE, FREE, MOST_FREE))
     if len(atoms) <= FREE:

@@ -3,7 +3,7 @@
 It owns what every trainer owns: the order of the rows, the optimisers, warm-up and decay of the rate, clipping, the exponential
 moving average (EMA) of the weights, held-out validation with early stopping, progress, atomic checkpoints and exact resume.
 
-Randomness is a function of (seed, update), never of history, so that a resumed run repeats an uninterrupted one bit for bit.
+Randomness is a function of (seed, update, stage), never of history, so that a resumed run repeats an uninterrupted one bit for bit.
 """
 
 from __future__ import annotations
@@ -135,6 +135,13 @@ def _module_tensors(module: nn.Module) -> dict[str, Tensor]:
     return {f"module/{name}": tensor for name, tensor in module.state_dict().items()}
 
 
+def generator_of(device: torch.device) -> torch.Generator:
+    """Torch's own of a device: ``torch.manual_seed`` seeds all, and works out a stack trace for those that are not there."""
+    if device.type == "cuda":
+        return torch.cuda.default_generators[torch.cuda.current_device() if device.index is None else device.index]
+    return torch.default_generator
+
+
 class _Stage:
     """One stage at work."""
 
@@ -155,7 +162,7 @@ class _Stage:
         if not stage.updates or not self.weights:
             return
         validate_every = max(stage.updates // VALIDATIONS, 1)
-        batches = Batches(len(stage.rows), stage.batch_size, self.settings.seed, stage.strata)
+        batches = Batches(len(stage.rows), stage.batch_size, (self.settings.seed, state.stage), stage.strata)
         title = f"fitting the {stage.name}"
         with Progress(title, stage.updates, "updates", self.settings.progress, state.update) as progress:
             while state.update < stage.updates and not state.stopped:
@@ -175,9 +182,9 @@ class _Stage:
     def _update(self, rows: np.ndarray) -> None:
         stage, state = self.stage, self.state
         generator = torch.Generator(device=self.weights[0].device)
-        seed = int(np.random.SeedSequence([self.settings.seed, state.update]).generate_state(1)[0])
+        seed = int(np.random.SeedSequence([self.settings.seed, state.update, state.stage]).generate_state(1)[0])
         generator.manual_seed(seed)
-        torch.manual_seed(seed)  # of dropout, which knows no generator
+        generator_of(generator.device).manual_seed(seed)  # of dropout, which takes no generator
         for weight in self.weights:
             weight.grad = None
         number, parts = 0.0, max(min(getattr(stage, "accumulate", 1), len(rows)), 1)
