@@ -32,7 +32,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.straightforward import TIMESTEPS, WideStraightforward
 from benchmarks.univariate import Line, best_threads, medians, ratio, say, seconds
-from countjump import JumpModel, estimator
+from countjump import JumpModel, fitting
 from countjump.data import load, read_matrix, write_matrix
 from countjump.metrics import half_splits, row_sparsity, row_totals, two_sample_auc, w1
 from countjump.training import run
@@ -87,7 +87,7 @@ def per_update(X: sp.csr_matrix, updates: int, held_out: float = 0.0) -> dict[st
             took[stage.name] = (time.perf_counter() - start) / max(stage.updates, 1)
         return histories
 
-    with patch.object(estimator, "run", timed):
+    with patch.object(fitting, "run", timed):
         fit(X, updates, held_out)
     return took
 
