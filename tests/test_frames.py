@@ -271,6 +271,22 @@ def test_what_stands_for_missing_values_is_no_atom_and_no_value(model):
     assert new.value_counts().iloc[0] < 0.03 * len(new)
 
 
+def test_what_stands_for_missing_whole_numbers_is_no_more_frequent_than_its_neighbours():
+    g = rng(6)
+    age = np.where(g.random(600) < 0.3, np.nan, g.integers(18, 90, 600))
+    fitted = short(max_updates=60, width=32).fit(pd.DataFrame({"age": age, "n": g.poisson(3, 600)}))
+    new = fitted.sample(2000, steps=5, random_state=0)["age"].dropna()
+    assert (new == np.rint(new)).all()
+    assert (new == fitted.layout_.fills[0]).mean() < 0.05
+    often = np.where(
+        g.random(600) < 0.3, np.nan, 2.0 * (g.random(600) < 0.5)
+    )  # here every other value is what stands there
+    share = (
+        short(max_updates=60, width=32).fit(pd.DataFrame({"x": often, "n": 1})).sample(2000, steps=5)["x"] == 0
+    ).mean()
+    assert 0.2 < share < 0.55
+
+
 def test_cross_validation_is_finite_on_frames_with_missing_values():
     from sklearn.model_selection import cross_val_score
 

@@ -33,6 +33,9 @@ NAMED = 6
 MIDDLE = np.linspace(0.45, 0.55, 41)
 """Quantiles around what stands for missing values."""
 
+SELDOM = 0.05
+"""The share of present values up to which those that came out as what stands for missing ones are drawn anew."""
+
 TABLES = ("frame", "polars", "objects")
 """What a table is: a DataFrame of pandas or of polars, or an array of objects."""
 
@@ -60,7 +63,7 @@ class Layout:
     shares: tuple[float, ...] = ()
     """Of missing values, of every column."""
     middles: tuple[tuple[float, ...], ...] = ()
-    """Of a column of reals with gaps, values around its fill, for a present value that comes out as the fill itself."""
+    """Of a column with gaps, values around its fill, for a present value that comes out as the fill itself."""
     arrow: tuple[tuple[int, str], ...] = ()
     """The types of pyarrow that columns come back in."""
     rows: int = 0
@@ -105,9 +108,11 @@ class Layout:
                 numbers = each.numbers(column[~where], names[place])
                 fills[place] = float(np.partition(numbers, (len(numbers) - 1) // 2)[(len(numbers) - 1) // 2])
                 if where.any():
-                    if isinstance(each, Numbers) and (numbers != np.rint(numbers)).any():
-                        around = np.quantile(numbers, MIDDLE, method="nearest")
+                    around = np.quantile(numbers, MIDDLE, method="nearest")
+                    if (numbers != np.rint(numbers)).any():
                         middles[place] = tuple(around[around != fills[place]].tolist())
+                    elif (numbers == fills[place]).mean() < SELDOM:
+                        middles[place] = tuple(around.tolist())
                     together.setdefault(where.tobytes(), []).append(place)
         gaps = tuple(map(tuple, together.values()))
         shares = tuple(float(where.mean()) for where in gone)
@@ -285,7 +290,7 @@ class Layout:
         return frame
 
     def _without_fills(self, matrix: np.ndarray, gone: np.ndarray) -> np.ndarray:
-        """Present reals that came out as what stands for missing ones are one of the values around it."""
+        """Present values that came out as what stands for missing ones become one around it, unless it is a frequent one."""
         chosen = np.random.default_rng(0).random(len(matrix))  # of row i it depends on i alone
         matrix = matrix.copy()
         for place, (middle, fill) in enumerate(zip(self.middles, self.fills, strict=True)):
