@@ -431,6 +431,13 @@ def test_errors_name_the_column_and_the_row(change, words):
         short().fit(customers().assign(**change))
 
 
+def test_the_one_text_among_numbers_is_named(model):
+    texts = customers().assign(items=[str(n) for n in range(ROWS)])
+    texts.loc[texts.index[7], "items"] = "n.v."
+    with pytest.raises(TypeError, match=r"column 'items', row 7: 'n\.v\.' is not a number"):
+        model.score_samples(texts)
+
+
 def test_reordered_columns_are_said(model):
     with pytest.raises(ValueError, match="same order"):
         model.score_samples(customers()[customers().columns[::-1]])

@@ -95,13 +95,16 @@ class Numbers(Kind):
                 f"column {name!r} has values above 2^53, where float64 no longer holds every count: rescale it, or drop it"
             )
         if values.dtype == object:
-            for row, value in enumerate(values):
-                if not isinstance(value, int | float | np.number | np.bool_ | Decimal):
-                    times = isinstance(value, datetime.datetime)
-                    remedy = (
-                        "make times of them, pd.to_datetime(column, utc=True)" if times else "encode or drop the column"
-                    )
-                    raise TypeError(f"column {name!r}, row {row}: {value!r} is not a number: {remedy}")
+            numbers = int | float | np.number | np.bool_ | Decimal
+            odd = [row for row, value in enumerate(values) if not isinstance(value, numbers)]
+            if odd:
+                # One text among numbers makes texts of all of them: that one is to be named.
+                row = next((row for row in odd if not _reads_as_number(values[row])), odd[0])
+                times = isinstance(values[row], datetime.datetime)
+                remedy = (
+                    "make times of them, pd.to_datetime(column, utc=True)" if times else "encode or drop the column"
+                )
+                raise TypeError(f"column {name!r}, row {row}: {values[row]!r} is not a number: {remedy}")
         if values.dtype.kind == "f" and values.dtype.itemsize < 8:
             values = values.astype(str)  # 0.1 as it is written, not as the nearest number of fewer digits
         return values.astype(np.float64)
@@ -595,3 +598,11 @@ def series(values: Any, dtype: str) -> Any:
     import pandas as pd
 
     return pd.Series(values, dtype=dtype)
+
+
+def _reads_as_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
