@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from countjump.schedules import Schedule
-from countjump.states import distinct, mixed, odd_numbers, row_hash
+from countjump.states import as_matrix, distinct, mixed, odd_numbers, row_hash
 
 NARROW = 4  # features up to which rows in equal states at equal times are evaluated once in training
 CHUNK, SPARSE_CHUNK = 256, 64  # dense and sparse rows that are evaluated together when not training
@@ -57,8 +57,9 @@ class Denoiser(nn.Module):
     """What a network believes of x_0 given z_t, t and a condition.
 
     ``block`` has ``features(z, alpha)``, ``belief(output, z, alpha)``, ``inputs`` and ``outputs``. ``condition`` is a module from
-    conditions (B, …), or None, and a number of rows to vectors (B, width) that the network adds to its time embedding. When not
-    training, the network is evaluated in chunks of one shape, so that rows do not feel their batch.
+    conditions (B, …), or None, and a number of rows to vectors (B, width) that the network adds to its time embedding. With a
+    ``linear`` posterior the network sees this besides the block's features. When not training, the network is evaluated in chunks
+    of one shape, so that rows do not feel their batch.
     """
 
     def __init__(
@@ -68,10 +69,11 @@ class Denoiser(nn.Module):
         schedule: Schedule,
         discrete: bool = True,
         condition: nn.Module | None = None,
+        linear: nn.Module | None = None,
     ) -> None:
         super().__init__()
         self.network, self.block, self.schedule, self.discrete = network, block, schedule, discrete
-        self.condition = condition
+        self.condition, self.linear = condition, linear
         self.precision = torch.float32
         """Of what the network works out; its weights are float32, and so is what it answers."""
         self.chunk = SPARSE_CHUNK if getattr(block, "sparse", False) else CHUNK
@@ -84,7 +86,7 @@ class Denoiser(nn.Module):
         """What the network answers, (B, outputs)."""
         if condition is not None and self.condition is None:
             raise ValueError("this denoiser takes no condition: give it a module that embeds one")
-        features = self.block.features(z, self._alpha(z, t), *(() if known is None else (known,)))  # type: ignore[operator]
+        features = self._features(z, self._alpha(z, t), known)
         if not self.training:
             return self._in_chunks(features, t, condition)
         if self.discrete and features.shape[1] <= NARROW and known is None:
@@ -92,6 +94,17 @@ class Denoiser(nn.Module):
             some = None if condition is None else condition[first]
             return self._ask(features[first], t[first] if len(t) > 1 else t, some).index_select(0, group)
         return self._ask(features, t, condition)
+
+    def _features(self, z: Any, alpha: Tensor, known: Tensor | None) -> Tensor:
+        """What the block's features are, and then what the linear posterior is worked out from."""
+        features = self.block.features(z, alpha, *(() if known is None else (known,)))  # type: ignore[operator]
+        if self.linear is None:
+            return features
+        counts = as_matrix(z)
+        if known is not None:  # what is known is looked at as if its mean were left of it
+            others = as_matrix(self.block.hold(z, z - z, known))  # type: ignore[operator]
+            counts = others + alpha * (counts - others)
+        return torch.cat([features, self.linear.view(counts, alpha)], 1)  # type: ignore[operator]
 
     def meaning(self, output: Tensor, z: Any, t: Tensor, condition: Tensor | None = None) -> Any:
         """The prediction that an output means."""
@@ -106,7 +119,7 @@ class Denoiser(nn.Module):
         self.condition = ConditionEmbedding(levels, numbers, width)
         if hasattr(self.block, "take_condition"):
             self.block.take_condition(partial(ConditionEmbedding, levels, numbers))  # type: ignore[operator]
-        inputs: Any = self.block.inputs
+        inputs: Any = self.block.inputs + (0 if self.linear is None else self.linear.inputs)  # type: ignore[operator]
         with torch.enable_grad():
             answer = self._ask(torch.zeros(2, inputs), torch.zeros(1, dtype=torch.float64), None).sum()
         if torch.autograd.grad(answer, [self.condition.null], allow_unused=True)[0] is None:
@@ -120,6 +133,9 @@ class Denoiser(nn.Module):
 
     def _ask(self, features: Tensor, t: Tensor, condition: Tensor | None) -> Tensor:
         embedded = None if self.condition is None else self.condition(condition, len(features))
+        if self.linear is not None:
+            own, view = features.split([features.shape[1] - self.linear.inputs, self.linear.inputs], 1)  # type: ignore[operator]
+            features = torch.cat([own, self.linear(view)], 1)
         with torch.autocast(features.device.type, self.precision, enabled=self.precision != torch.float32):
             return self.network(features, t, embedded).float()
 

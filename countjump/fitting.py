@@ -16,6 +16,7 @@ from countjump.fitted import Fitted
 from countjump.parameters import default_batch_size, default_dropout, default_updates
 from countjump.planning import WIDE
 from countjump.sampling import seeded
+from countjump.states import as_matrix
 from countjump.training import Settings, run
 
 TIMES_PER_BATCH = 32  # distinct times in a training batch: the time embedding is computed once for each
@@ -26,6 +27,7 @@ from there on; and the decay of the weights."""
 
 SPARSE_DECAY = 1.0  # of the weights of wide sparse models: they have more of them than rows have taught
 MOST_HELD_OUT = 10_000  # rows that are held out at most
+MOST_MOMENTS = 10_000  # rows from which means and covariances are learned
 DROPPED = 0.1  # the share of the rows whose condition is dropped, so that rows without one are learned too
 
 
@@ -111,6 +113,10 @@ def train(
     updates = params["max_updates"] or default_updates(rows.count, block.varying, block.sparse)
     if hasattr(denoiser.network, "drop"):
         denoiser.network.drop(default_dropout(rows.count, block.varying))
+    if denoiser.linear is not None:
+        some = training[np.linspace(0, len(training) - 1, min(len(training), MOST_MOMENTS)).astype(int)]
+        counts = block.encode(block.read(rows.take(some)).to(model.device_)).sample(seeded(model.device_, seed, 3))
+        denoiser.linear.learn(as_matrix(counts))
 
     def report(record: dict[str, float]) -> None:
         """A callback may draw samples; what it draws has no part in training, whose random numbers are those of the update."""

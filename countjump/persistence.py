@@ -31,7 +31,7 @@ from countjump.schedules import Cosine, Geometric, LinearBeta, Polynomial
 from countjump.transforms import Offset, Step, Weights
 
 FORMAT = "countjump-model"
-VERSION = 9
+VERSION = 10
 FILE = "model.json"
 PATIENCE = 30.0
 """Seconds that a save, or a load beside one, waits for its turn."""

@@ -73,6 +73,16 @@ def concatenate(pieces: Sequence[Any]) -> Any:
     return kind.concatenate(pieces) if hasattr(kind, "concatenate") else torch.cat(list(pieces))
 
 
+def as_matrix(z: Any) -> Tensor:
+    """A dense state, or dense states side by side, as one matrix (B, …).
+
+    >>> as_matrix(Joint((torch.zeros(2, 1), torch.ones(2, 3, 2)))).shape
+    torch.Size([2, 7])
+    """
+    parts = z.parts if hasattr(z, "parts") else (z,)
+    return torch.cat([part.flatten(1) for part in parts], 1)
+
+
 @cache
 def odd_numbers(count: int) -> Tensor:
     """Fixed random odd numbers of 63 bits."""

@@ -37,13 +37,13 @@ ROOMS: dict[str, set[str]] = {
     "oracles": {"laws", "schedules", "blocks"},
     "training": {"_version", "atomic", "progress"},
     "planning": {
-        *("laws", "schedules", "domains", "priors", "transforms", "networks", "data", "blocks", "processes"),
+        *("states", "laws", "schedules", "domains", "priors", "transforms", "networks", "data", "blocks", "processes"),
         *("denoiser",),
     },
     "persistence": {"_version", "atomic", "domains", "schedules", "transforms", "networks"},
     "parameters": {"atomic", "planning"},
     "fitted": {"transforms", "conditions", "data", "persistence", "parameters"},
-    "fitting": {"data", "blocks", "sampling", "training", "planning", "parameters", "fitted"},
+    "fitting": {"states", "data", "blocks", "sampling", "training", "planning", "parameters", "fitted"},
     "scoring": {"data", "likelihood", "parameters", "fitted"},
     "estimator": {
         *("_version", "progress", "laws", "domains", "transforms", "conditions", "data", "processes", "denoiser"),

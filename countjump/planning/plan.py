@@ -14,9 +14,9 @@ from countjump.blocks import BLOCKS, Block, Blocks
 from countjump.data import Columns, Rows
 from countjump.denoiser import Denoiser
 from countjump.domains import Categorical, Count, Domain, NonNegative, OneHot, Simplex
-from countjump.networks import MLP, NETWORKS, UNet, UNetSizes
+from countjump.networks import MLP, NETWORKS, LinearPosterior, UNet, UNetSizes
 from countjump.planning import decisions
-from countjump.planning.decisions import one_of
+from countjump.planning.decisions import WIDE, one_of
 from countjump.planning.groups import NAMED, Group, Names, find_groups
 from countjump.planning.parts import (
     PLANNERS,
@@ -29,6 +29,7 @@ from countjump.planning.parts import (
 )
 from countjump.processes import Jump
 from countjump.schedules import Schedule
+from countjump.states import as_matrix
 
 
 @dataclass
@@ -50,6 +51,8 @@ class Plan:
     """Height and width, where rows are pictures."""
     sizes: UNetSizes | None = None
     """Of a U-Net."""
+    linear: bool = False
+    """Whether the network sees the linear posterior mean of the whole row, too."""
 
     @property
     def domain(self) -> Domain | dict[int, Domain]:
@@ -145,6 +148,7 @@ def make_plan(
         width=asked["width"] or default_width(X.shape[0], entries),
         parts=[part for each in planned for part in each.parts],
         reasons=reasons,
+        linear=network == "mlp" and 1 < entries < WIDE and asked["belief"] != "poisson",
     )
 
 
@@ -306,11 +310,15 @@ def build(
     block = build_block(plan.parts)
     if block.outputs == 0:
         return block, None, None
+    linear = None
+    if plan.linear and not block.sparse:
+        linear = LinearPosterior(as_matrix(block.empty(1, "cpu")).shape[1])
+    inputs = block.inputs + (0 if linear is None else linear.size)
     if isinstance(network, str | UNetSizes):
-        made = make_network(plan.network, block.inputs, block.outputs, plan.width, plan.picture, plan.sizes)
+        made = make_network(plan.network, inputs, block.outputs, plan.width, plan.picture, plan.sizes)
     else:
-        made = network(block.inputs, block.outputs, plan.width)
-    denoiser = Denoiser(made, block, plan.schedule)
+        made = network(inputs, block.outputs, plan.width)
+    denoiser = Denoiser(made, block, plan.schedule, linear=linear)
     return block, Jump(block, plan.schedule, plan.t_max, plan.objective), denoiser
 
 

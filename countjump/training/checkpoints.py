@@ -18,7 +18,7 @@ from torch import Tensor
 from countjump._version import __version__
 from countjump.atomic import locked, write_atomically
 
-FORMAT = 5
+FORMAT = 6
 """The number of the checkpoints' format."""
 
 
