@@ -337,10 +337,10 @@ class _LogMixed(torch.autograd.Function):
     def forward(ctx: Any, new: Tensor, odds: Tensor, weights: Tensor, places: SparseRows, given: SparseRows) -> Tensor:
         reused, share = _reused(odds, weights, given)
         found = given.find(places)
-        again = (reused.index_select(0, given.row) * share).log()
-        again = again if found is None else pad(again, (0, 1), value=-torch.inf)[found]
-        mixed = torch.logaddexp(new + torch.log1p(-reused).index_select(0, places.row), again)
-        ctx.save_for_backward(reused, share, (again - mixed).exp_())
+        log_reuse = (reused.index_select(0, given.row) * share).log()
+        log_reuse = log_reuse if found is None else pad(log_reuse, (0, 1), value=-torch.inf)[found]
+        mixed = torch.logaddexp(new + torch.log1p(-reused).index_select(0, places.row), log_reuse)
+        ctx.save_for_backward(reused, share, (log_reuse - mixed).exp_())
         ctx.places, ctx.given, ctx.found = places, given, found
         return mixed
 
@@ -348,11 +348,13 @@ class _LogMixed(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         reused, share, blame = ctx.saved_tensors
         places, given = ctx.places, ctx.given
-        again = grads[0] * blame
-        by_row = places.per_row(again)
+        by_reuse = grads[0] * blame
+        by_row = places.per_row(by_reuse)
         odds = by_row - reused * places.per_row(grads[0])
-        weights = again if ctx.found is None else again.new_zeros(len(share) + 1).index_add(0, ctx.found, again)[:-1]
-        return grads[0] - again, odds, weights - share * by_row.index_select(0, given.row), None, None
+        weights = (
+            by_reuse if ctx.found is None else by_reuse.new_zeros(len(share) + 1).index_add(0, ctx.found, by_reuse)[:-1]
+        )
+        return grads[0] - by_reuse, odds, weights - share * by_row.index_select(0, given.row), None, None
 
 
 # The law of what is missing.
