@@ -486,6 +486,8 @@ class Estimator(fitted.Fitted, ABC):
             if given and "loading state_dict" in str(error):
                 raise ValueError(f"the network given to load is not the one in {path}: {error}") from error
             why = repr(error)[:300]
+            if given:
+                raise ValueError(f"{path} is damaged, or the network given to load does not fit it ({why})") from error
             raise persistence.ModelFileError(f"{path} is damaged ({why}): save the model again") from error
         return model
 

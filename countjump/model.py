@@ -262,7 +262,12 @@ class JumpModel(Starts):
     def _recall(self, described: dict[str, Any], arrays: dict[str, np.ndarray]) -> Plan:
         plain = {k: v if k == "reasons" else persistence.decode(v) for k, v in described.items() if k != "parts"}
         if not plain["network"].startswith("own: "):
-            network_name(plain["network"])
+            name = network_name(plain["network"])
+            if not isinstance(self.network, str | UNetSizes):
+                raise persistence.OwnNetworkError(
+                    f"this model was fitted with a network of countjump's, {name!r}, and not with one of one's own: "
+                    "JumpModel.load(path), without network"
+                )
         elif isinstance(self.network, str | UNetSizes):
             name = plain["network"].removeprefix("own: ")
             raise persistence.OwnNetworkError(

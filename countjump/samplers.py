@@ -61,7 +61,7 @@ class LowNoise:
     ) -> Tensor:
         """z_s, which may have fewer units of a column than z_t."""
         z, block = step.z, process.block
-        if not block.exact or not isinstance(z, Tensor) or z.dim() != 2:
+        if not (block.exact and block.flat):
             raise ValueError(
                 "sampler='low-noise' needs columns of counts that are thinned themselves: use sampler='plain'"
             )
@@ -162,7 +162,7 @@ class SecondOrder:
         alpha_t, alpha_s = schedule.alpha(step.t), schedule.alpha(s)
         if float(alpha_s) == 1:
             return plain(process, denoise, step, s, condition, streams)
-        if not process.block.exact or not isinstance(step.z, Tensor) or step.z.dim() != 2:
+        if not (process.block.exact and process.block.flat):
             raise ValueError(
                 "sampler='second-order' needs columns of counts that are thinned themselves: use sampler='plain'"
             )

@@ -98,6 +98,13 @@ def test_latent_is_unbiased(name):
 # What a network sees and means.
 
 
+@pytest.mark.parametrize("name", LEARNING)
+def test_a_flat_state_has_one_number_for_each_column(name):
+    block = examples()[name].block
+    z = block.empty(2, "cpu")
+    assert block.flat == (isinstance(z, Tensor) and z.shape == (2, block.size))
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_features_are_finite_and_as_many_as_the_block_says(name):
     block, x = examples()[name].block, examples()[name].x

@@ -512,6 +512,8 @@ def test_a_network_of_one_s_own_sees_all_pixels_of_a_picture_constant_ones_too(t
         JumpModel.load(tmp_path / "m", network=lambda inputs, outputs, width: Pictures(inputs, outputs, width + 1))
     with pytest.raises(ValueError, match=r"(?s)network given to load is not the one in .*Missing key"):
         JumpModel.load(tmp_path / "m", network=lambda inputs, outputs, width: nn.Linear(inputs, outputs))
+    with pytest.raises(ValueError, match=r"or the network given to load does not fit it \(TypeError"):
+        JumpModel.load(tmp_path / "m", network=lambda inputs: Pictures(inputs, inputs, 8))
     again = JumpModel.load(tmp_path / "m", network=Pictures)
     np.testing.assert_array_equal(again.sample(30, steps=4, random_state=0), Y)
     np.testing.assert_array_equal(again.score_samples(X[:3], steps=4), scores)
@@ -544,6 +546,9 @@ def test_a_network_by_a_factory_and_one_that_is_none(tmp_path):
         model.fit(counts())
     with pytest.raises(TypeError, match="called as"):
         quick(network=3).fit(counts())
+    quick(max_updates=1).fit(counts()).save(tmp_path / "m")
+    with pytest.raises(ValueError, match=r"a network of countjump's, 'mlp', .* without network"):
+        JumpModel.load(tmp_path / "m", network=Pictures)
 
 
 # Legal extremes.

@@ -167,6 +167,11 @@ def test_a_checkpoint_of_another_version_is_refused_by_both_versions(tmp_path):
         CheckpointError, match=r"by countjump 9\.8\.7 \(format 99\), and this is countjump .* \(format 5\): delete"
     ):
         model.fit(counts())
+    save_file(tensors, path, metadata=described | {"countjump": "0.1.9"})
+    with pytest.raises(
+        CheckpointError, match=r"by countjump 0\.1\.9 \(format 5\), and this is countjump .* \(format 5\): delete"
+    ):
+        model.fit(counts())
     earlier = {"fingerprint": described["fingerprint"], "state": json.dumps({"update": 10, "history": []})}
     save_file(tensors, path, metadata=earlier)
     with pytest.raises(

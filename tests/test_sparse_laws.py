@@ -116,6 +116,20 @@ def test_weights_by_which_units_are_drawn_are_the_shares(calibrated: bool):
     assert float(weights[:, 5:].abs().sum()) == 0
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_few_rows_have_the_weights_that_they_have_among_many(size: int):
+    """By as many as these, matrices are multiplied another way, which rounds otherwise."""
+    g = generator(0)
+    query, table, bias = (torch.randn(shape, generator=g) for shape in ((40, 256), (2000, 256), (2000,)))
+    given, burstiness = SparseRows.from_dense((torch.rand(40, 2000, generator=g) > 0.9).double()), torch.zeros(2000, 2)
+    law = Shares(query / 16, torch.zeros(40, 3), given, table, bias, burstiness)
+    some = torch.arange(size)
+    alone, among = law[some].at(given[some])[0], law.at(given)[0]
+    torch.testing.assert_close(alone, among[given.row < size], rtol=0, atol=0)
+    for one, many in zip(law[some].weights()[::2], law.weights()[::2], strict=True):
+        torch.testing.assert_close(one, many[:size], rtol=0, atol=0)
+
+
 def test_rows_at_one_time_have_one_frequency_bias():
     """As in a chain: its product with the columns' frequencies is worked out once."""
     law = shares(calibrated=True)

@@ -118,6 +118,7 @@ class Block(nn.Module, ABC):
     knowables = 0  # things that can be known each by itself while others are not: columns, or whole groups of them
     sparse = False  # whether its rows are kept as their non-zeros
     exact = False  # whether z_0 is x_0 itself
+    flat = False  # whether a state is a tensor (B, D), one number for each column
     decoding = "latent"  # how x_0 comes from z_0: "latent" z_0/λ, "mean" E[x_0], or "draw" from the belief
 
     @property

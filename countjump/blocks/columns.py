@@ -76,6 +76,7 @@ class ColumnBlock(Block, ABC):
     bounds: Tensor
     places: Tensor
 
+    flat = True
     believes = "mixture"
     """The name of its belief; a mixture on non-negative reals is one about x_0 itself."""
 

@@ -17,7 +17,7 @@ from countjump.blocks.counts import Counts
 from countjump.blocks.sparse import ORDINARY, SparseBlock
 from countjump.domains import Count
 from countjump.laws import Binomial, Mixture
-from countjump.laws.sparse import COUNT_CLASSES, Shares, ThinnedRows, TotalComposition
+from countjump.laws.sparse import COUNT_CLASSES, Shares, ThinnedRows, TotalComposition, filled
 from countjump.sparse import ColumnSample, SparseRows
 
 SAMPLED = 1024  # columns on which the softmax is worked out in an update, about, beside those of the batch
@@ -153,7 +153,8 @@ class SparseCounts(SparseBlock):
     def calibrate(self, shares: Shares, alpha: Tensor) -> Shares:
         """With what is common to all rows at a time: see :data:`CALIBRATED`."""
         frequency = self.frequency if shares.given.sample is None else self.frequency[shares.given.sample.columns]
-        new, odds, reused, classes, shrinkage = (_in_time(alpha) @ self.calibration).split(CALIBRATED, 1)
+        common = (filled(_in_time(alpha)) @ self.calibration)[: len(alpha)]
+        new, odds, reused, classes, shrinkage = common.split(CALIBRATED, 1)
         return replace(
             shares,
             reuse=torch.cat([shares.reuse[:, :1] + soft_clip(odds, 6), shares.reuse[:, 1:]], 1),
@@ -181,10 +182,10 @@ class SparseCounts(SparseBlock):
         features = torch.cat(
             [self._total_views(seen, alpha), alpha.clamp(min=1e-6).log().float() / 4, alpha.sqrt().float()], 1
         )
-        hidden = self.total_network[0](features)
+        hidden = self.total_network[0](filled(features))
         if self.total_condition is not None:
-            hidden = hidden + self.total_condition(condition, len(seen))
-        return self.total.law(self.total_network[1:](hidden), seen, alpha)
+            hidden = hidden + filled(self.total_condition(condition, len(seen)))
+        return self.total.law(self.total_network[1:](hidden)[: len(seen)], seen, alpha)
 
     def strengths(self, z: SparseRows, alpha: Tensor) -> Tensor:
         """s, A_new and A_seen (B, 3): they grow with what is seen, as in an urn."""

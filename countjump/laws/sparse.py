@@ -24,6 +24,7 @@ COUNT_CLASSES = (0.5, 1.5, 2.5, 4.5, 9.5, 19.5, 39.5)  # part columns that are s
 LARGE_SHARE = 0.03  # of a seen column, from which on it is shrunk
 TINY = 1e-30  # the least share whose logarithm is taken
 NEVER = -1e9  # the logit of a column that cannot come
+FEW = 8  # rows: a product of fewer is worked out another way, and rounded otherwise
 MANY = 2**13  # units of a row from which on its shares are drawn at once, if that is more than the columns
 STIRLING = 1e6  # from here on two terms of Stirling's series give ln Γ to all digits
 GUARD = 22.0  # totals are cut where their law has less than 2 exp(−22) < 1e-9 of its mass
@@ -36,6 +37,20 @@ def rows_at_once(columns: int) -> int:
     (512, 419, 64)
     """
     return min(max(WEIGHTS // columns, 64), 512)
+
+
+def filled(rows: Tensor) -> Tensor:
+    """Rows (B, K) of which a product with a matrix is to be the same whatever rows they are among: few are filled up with zeros.
+
+    >>> filled(torch.ones(1, 2)).shape
+    torch.Size([8, 2])
+    """
+    return pad(rows, (0, 0, 0, FEW - len(rows))) if 0 < len(rows) < FEW else rows
+
+
+def column_logits(bias: Tensor, query: Tensor, table: Tensor) -> Tensor:
+    """bias + query · table, (B, D)."""
+    return torch.addmm(bias, filled(query), table.t())[: len(query)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,15 +164,17 @@ class Shares(Indexable):
         """Of the new columns μ times some number, (B, D) filled up to whole tiles with zeros; of z's entries μ itself (N,); and
         the share k (B,) of what is seen."""
         columns = self.columns
-        weights = self.query.new_empty(len(self), columns + -columns % TILE)
+        query = filled(self.query)
+        weights = query.new_empty(len(query), columns + -columns % TILE)
         weights[:, columns:] = -torch.inf
         bias, frequency_bias = self.bias, self.frequency_bias
         if frequency_bias is not None and bool((frequency_bias == frequency_bias[:1]).all()):
             # As in a chain, whose rows are at one time.
             bias, frequency_bias = torch.addmv(bias, self.frequency, frequency_bias[0]), None
-        torch.addmm(bias, self.query, self.table.t(), out=weights[:, :columns])
+        torch.addmm(bias, query, self.table.t(), out=weights[:, :columns])
         if frequency_bias is not None:
-            weights[:, :columns].addmm_(frequency_bias, self.frequency.t())
+            weights[:, :columns].addmm_(filled(frequency_bias), self.frequency.t())
+        weights = weights[: len(self)]
         torch.softmax(weights, -1, out=weights)
         z = self.given
         reused, share = _reused(self.reuse[:, 0], self._reuse_weights(), z)
@@ -267,7 +284,7 @@ class _LogSoftmax(torch.autograd.Function):
     def forward(
         ctx: Any, query: Tensor, table: Tensor, bias: Tensor, places: SparseRows, taken: SparseRows | None = None
     ) -> Tensor:
-        weights = torch.addmm(bias, query, table.t())
+        weights = column_logits(bias, query, table)
         if taken is not None:
             _without(weights, taken)
         weights.sub_(weights.amax(-1, keepdim=True))
@@ -320,10 +337,10 @@ class _LogMixed(torch.autograd.Function):
     def forward(ctx: Any, new: Tensor, odds: Tensor, weights: Tensor, places: SparseRows, given: SparseRows) -> Tensor:
         reused, share = _reused(odds, weights, given)
         found = given.find(places)
-        again = (reused.index_select(0, given.row) * share).log()
-        again = again if found is None else pad(again, (0, 1), value=-torch.inf)[found]
-        mixed = torch.logaddexp(new + torch.log1p(-reused).index_select(0, places.row), again)
-        ctx.save_for_backward(reused, share, (again - mixed).exp_())
+        log_reuse = (reused.index_select(0, given.row) * share).log()
+        log_reuse = log_reuse if found is None else pad(log_reuse, (0, 1), value=-torch.inf)[found]
+        mixed = torch.logaddexp(new + torch.log1p(-reused).index_select(0, places.row), log_reuse)
+        ctx.save_for_backward(reused, share, (log_reuse - mixed).exp_())
         ctx.places, ctx.given, ctx.found = places, given, found
         return mixed
 
@@ -331,11 +348,13 @@ class _LogMixed(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         reused, share, blame = ctx.saved_tensors
         places, given = ctx.places, ctx.given
-        again = grads[0] * blame
-        by_row = places.per_row(again)
+        by_reuse = grads[0] * blame
+        by_row = places.per_row(by_reuse)
         odds = by_row - reused * places.per_row(grads[0])
-        weights = again if ctx.found is None else again.new_zeros(len(share) + 1).index_add(0, ctx.found, again)[:-1]
-        return grads[0] - again, odds, weights - share * by_row.index_select(0, given.row), None, None
+        weights = (
+            by_reuse if ctx.found is None else by_reuse.new_zeros(len(share) + 1).index_add(0, ctx.found, by_reuse)[:-1]
+        )
+        return grads[0] - by_reuse, odds, weights - share * by_row.index_select(0, given.row), None, None
 
 
 # The law of what is missing.
@@ -607,7 +626,7 @@ class SparseSet(CountLaw):
 
     def shares(self) -> Tensor:
         """s (B, D)."""
-        return _without(torch.addmm(self.bias, self.query, self.table.t()), self.given).softmax(-1)
+        return _without(column_logits(self.bias, self.query, self.table), self.given).softmax(-1)
 
     @property
     def mean(self) -> Tensor:

@@ -70,7 +70,7 @@ class Checkpoint:
         try:
             with safe_open(self.path, framework="pt") as file:
                 described: dict[str, Any] = file.metadata() or {}
-                if described.get("format") != str(FORMAT):
+                if (described.get("format"), described.get("countjump")) != (str(FORMAT), __version__):
                     raise CheckpointError(
                         f"the checkpoint {self.path} was written by countjump {described.get('countjump', 'before 0.2')} (format "
                         f"{described.get('format', 'unknown')}), and this is countjump {__version__} (format {FORMAT}): {advice}"
