@@ -141,14 +141,15 @@ def default_dropout(rows: int, columns: int) -> float:
 
 
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
-    """The length of training: a fifth of the entries (of one column a tenth), of wide rows 60 epochs, of sparse ones 110; within
-    bounds, that of tables growing with them."""
+    """The length of training: a tenth of the entries (of two to four columns a fifth), of wide rows 60 epochs, of sparse ones 110;
+    within bounds, that of tables growing with them."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
         return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
     if columns == 1:
         return int(np.clip(rows / 10, 1000, 2000))
-    return int(np.clip(rows * columns / 5, 1000, np.clip(1000 + rows * columns / 50, 3000, 6000)))
+    share, least = (1 / 5, 1000) if columns <= 4 else (1 / 10, 500)
+    return int(np.clip(rows * columns * share, least, np.clip(1000 + rows * columns / 50, 3000, 6000)))
 
 
 def rows_at_once(block: Any) -> int:

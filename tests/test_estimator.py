@@ -178,6 +178,10 @@ def test_a_domain_by_name_or_object():
         (10**6, 300, True, 128, 16_000),
         (10_000, 300, False, 128, 4687),
         (1000, 1, False, 2048, 1000),
+        (2500, 4, False, 1024, 2000),
+        (300, 5, False, 128, 500),
+        (500, 20, False, 128, 1000),
+        (5000, 20, False, 256, 3000),
     ],
 )
 def test_how_long_a_fit_is_by_default(rows, columns, sparse, batch, updates):

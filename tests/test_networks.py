@@ -1,7 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
-from countjump.networks import MLP, UNet, UNetSizes
+from countjump import JumpModel
+from countjump.networks import MLP, LinearPosterior, UNet, UNetSizes
+from countjump.states import as_matrix
 
 
 def network(inputs: int = 3) -> MLP:
@@ -159,3 +162,70 @@ def test_sizes_of_a_unet_are_checked():
             UNetSizes(**wrong)
     with pytest.raises(ValueError, match="no channels of 7 × 7 pixels"):
         UNet(50, 49, 8, (7, 7))
+
+
+def whole_rows(rows: int) -> torch.Tensor:
+    """Counts whose rates have a factor in common, and a group of which one is 1."""
+    rng = np.random.default_rng(0)
+    factor = rng.gamma(3, 1 / 3, (rows, 1))
+    group = np.eye(3)[rng.choice(3, rows, p=[0.5, 0.3, 0.2])]
+    return torch.from_numpy(
+        np.hstack([rng.poisson(factor * [2.0, 5.0, 20.0]), group, np.zeros((rows, 1))]).astype(float)
+    )
+
+
+@pytest.mark.parametrize("alpha", [0.02, 0.3, 0.9])
+def test_the_linear_posterior_is_the_regression_of_whole_rows_on_thinned_ones(alpha):
+    z_0 = whole_rows(200_000)
+    linear = LinearPosterior(z_0.shape[1])
+    linear.learn(z_0)
+    # A group's unit is kept or lost as a whole: so is every unit of a count.
+    z = torch.binomial(z_0, torch.full_like(z_0, alpha), generator=torch.Generator().manual_seed(1))
+    guess = linear(linear.view(z, torch.full((len(z), 1), alpha).double())).double().sinh()
+    # Least squares on the same rows, in units of each column's deviation; the column that is always zero is left out.
+    design = torch.cat([z[:, :6] - alpha * z_0[:, :6].mean(0), torch.ones(len(z), 1).double()], 1)
+    wanted = (z_0[:, :6] - z_0[:, :6].mean(0)) / z_0[:, :6].std(0, correction=0)
+    fitted = design @ torch.linalg.lstsq(design, wanted, driver="gelsd").solution
+    assert (guess[:, :6] - fitted).pow(2).mean().sqrt() < 0.02
+    assert (guess[:, 6] == 0).all()
+
+
+def test_at_the_ends_the_linear_posterior_is_the_mean_and_the_counts_themselves():
+    z_0 = whole_rows(500)
+    linear = LinearPosterior(z_0.shape[1])
+    linear.learn(z_0)
+    one, nothing = torch.ones(len(z_0), 1).double(), torch.zeros(len(z_0), 1).double()
+    assert linear(linear.view(0 * z_0, nothing)).abs().max() < 1e-5
+    scaled = (z_0 - z_0.mean(0)) / z_0.std(0, correction=0).clamp(min=1e-9)
+    torch.testing.assert_close(linear(linear.view(z_0, one)).double().sinh(), scaled, atol=1e-3, rtol=1e-3)
+
+
+def test_tables_have_a_linear_posterior_which_knows_what_is_known(tmp_path):
+    z_0 = whole_rows(300).numpy()
+    X = np.hstack([z_0[:, :6], z_0[:, 1:2] + 0.5])
+    model = JumpModel(max_updates=2, random_state=0, progress=False).fit(X)
+    denoiser = model.denoiser_
+    assert model.plan_.linear
+    assert (denoiser.linear.spread > 0).sum() >= 6
+    z, alpha = model.block_.empty(1, "cpu"), torch.full((1, 1), 0.01).double()
+    known = torch.zeros(1, model.block_.knowables, dtype=torch.bool)
+    nothing, at = denoiser._features(z, alpha, known), denoiser.linear.inputs
+    torch.testing.assert_close(nothing, denoiser._features(z, alpha, None))
+    whole = model.block_.shown(model.block_.read(X[:1]))
+    held = denoiser._features(model.block_.hold(z, whole, ~known), alpha, ~known)[:, -at:]
+    # A row that is known whole is seen as if just its share were left: no residual is larger than of a whole row.
+    assert held.abs().max() < 0.02 * denoiser.linear.view(as_matrix(whole), torch.ones(1, 1).double()).abs().max()
+    model.save(tmp_path / "model")
+    again = JumpModel.load(tmp_path / "model")
+    assert np.array_equal(again.sample(5, steps=3, random_state=0), model.sample(5, steps=3, random_state=0))
+
+
+@pytest.mark.parametrize(
+    "options", [{"belief": "poisson"}, {"network": lambda inputs, outputs, width: MLP(inputs, outputs, width)}]
+)
+def test_the_papers_belief_and_networks_of_ones_own_see_the_features_of_the_blocks_alone(options):
+    X = np.random.default_rng(0).poisson(3.0, (50, 3))
+    model = JumpModel(max_updates=1, random_state=0, progress=False, **options).fit(X)
+    assert not model.plan_.linear
+    assert model.denoiser_.linear is None
+    assert JumpModel(max_updates=1, random_state=0, progress=False).fit(X[:, :1]).denoiser_.linear is None
