@@ -137,7 +137,8 @@ def default_steps(columns: int) -> int:
 
 def default_dropout(rows: int, columns: int) -> float:
     """The share of hidden units that are left out while training, where a table has many columns for its rows."""
-    return 0.3 if 32 <= columns < WIDE and rows < 100 * columns else 0.0
+    fewest = 100 if columns >= 32 else 25
+    return 0.3 if 4 < columns < WIDE and rows < fewest * columns else 0.0
 
 
 def default_updates(rows: int, columns: int, sparse: bool) -> int:

@@ -189,7 +189,8 @@ def test_how_long_a_fit_is_by_default(rows, columns, sparse, batch, updates):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "share"), [(3199, 32, 0.3), (3200, 32, 0.0), (100, 31, 0.0), (100, 255, 0.3), (100, 256, 0.0)]
+    ("rows", "columns", "share"),
+    [(3199, 32, 0.3), (3200, 32, 0.0), (774, 31, 0.3), (775, 31, 0.0), (9, 4, 0.0), (100, 255, 0.3), (100, 256, 0.0)],
 )
 def test_hidden_units_are_left_out_where_a_table_has_many_columns_for_its_rows(rows, columns, share):
     assert default_dropout(rows, columns) == share

@@ -19,6 +19,7 @@ from countjump import JumpModel, __version__, persistence
 from countjump.blocks import sparse_counts
 from countjump.networks import UNetSizes
 from countjump.training import CheckpointError
+from countjump.training.checkpoints import FORMAT
 from countjump.training.batches import Batches
 
 FIT = "import sys; sys.path.insert(0, sys.argv[1]); from test_resuming import fit; fit(*sys.argv[2:])"
@@ -164,19 +165,21 @@ def test_a_checkpoint_of_another_version_is_refused_by_both_versions(tmp_path):
     tensors = load_file(path)
     save_file(tensors, path, metadata=described | {"format": "99", "countjump": "9.8.7"})
     with pytest.raises(
-        CheckpointError, match=r"by countjump 9\.8\.7 \(format 99\), and this is countjump .* \(format 5\): delete"
+        CheckpointError,
+        match=rf"by countjump 9\.8\.7 \(format 99\), and this is countjump .* \(format {FORMAT}\): delete",
     ):
         model.fit(counts())
     save_file(tensors, path, metadata=described | {"countjump": "0.1.9"})
     with pytest.raises(
-        CheckpointError, match=r"by countjump 0\.1\.9 \(format 5\), and this is countjump .* \(format 5\): delete"
+        CheckpointError,
+        match=rf"by countjump 0\.1\.9 \(format {FORMAT}\), and this is countjump .* \(format {FORMAT}\): delete",
     ):
         model.fit(counts())
     earlier = {"fingerprint": described["fingerprint"], "state": json.dumps({"update": 10, "history": []})}
     save_file(tensors, path, metadata=earlier)
     with pytest.raises(
         CheckpointError,
-        match=r"countjump before 0\.2 \(format unknown\), and this is countjump .* \(format 5\): delete",
+        match=rf"countjump before 0\.2 \(format unknown\), and this is countjump .* \(format {FORMAT}\): delete",
     ):
         model.fit(counts())
 
