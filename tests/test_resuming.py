@@ -19,8 +19,8 @@ from countjump import JumpModel, __version__, persistence
 from countjump.blocks import sparse_counts
 from countjump.networks import UNetSizes
 from countjump.training import CheckpointError
-from countjump.training.checkpoints import FORMAT
 from countjump.training.batches import Batches
+from countjump.training.checkpoints import FORMAT
 
 FIT = "import sys; sys.path.insert(0, sys.argv[1]); from test_resuming import fit; fit(*sys.argv[2:])"
 
