@@ -229,3 +229,10 @@ def test_the_papers_belief_and_networks_of_ones_own_see_the_features_of_the_bloc
     assert not model.plan_.linear
     assert model.denoiser_.linear is None
     assert JumpModel(max_updates=1, random_state=0, progress=False).fit(X[:, :1]).denoiser_.linear is None
+
+
+@pytest.mark.parametrize(("levels", "size"), [(1023, 1024), (1024, None)])
+def test_very_many_levels_have_no_linear_posterior(levels, size):
+    X = np.column_stack([np.tile(np.arange(levels), 3), np.arange(3 * levels) % 7])
+    linear = JumpModel({0: "categorical"}, random_state=0, progress=False).decide(X).denoiser_.linear
+    assert (None if linear is None else linear.size) == size

@@ -31,6 +31,9 @@ from countjump.processes import Jump
 from countjump.schedules import Schedule
 from countjump.states import as_matrix
 
+MOST_COUNTS = 1024
+"""Of a row, a level of a category being one: the linear posterior has the square of them."""
+
 
 @dataclass
 class Plan:
@@ -52,7 +55,7 @@ class Plan:
     sizes: UNetSizes | None = None
     """Of a U-Net."""
     linear: bool = False
-    """Whether the network sees the linear posterior mean of the whole row, too."""
+    """Whether the network sees the linear posterior mean of the whole row, too, if that has at most :data:`MOST_COUNTS` counts."""
 
     @property
     def domain(self) -> Domain | dict[int, Domain]:
@@ -310,9 +313,8 @@ def build(
     block = build_block(plan.parts)
     if block.outputs == 0:
         return block, None, None
-    linear = None
-    if plan.linear and not block.sparse:
-        linear = LinearPosterior(as_matrix(block.empty(1, "cpu")).shape[1])
+    counts = as_matrix(block.empty(1, "cpu")).shape[1] if plan.linear and not block.sparse else 0
+    linear = LinearPosterior(counts) if 0 < counts <= MOST_COUNTS else None
     inputs = block.inputs + (0 if linear is None else linear.size)
     if isinstance(network, str | UNetSizes):
         made = make_network(plan.network, inputs, block.outputs, plan.width, plan.picture, plan.sizes)
