@@ -27,7 +27,6 @@ from there on; and the decay of the weights."""
 
 SPARSE_DECAY = 1.0  # of the weights of wide sparse models: they have more of them than rows have taught
 MOST_HELD_OUT = 10_000  # rows that are held out at most
-MOST_MOMENTS = 10_000  # rows from which means and covariances are learned
 DROPPED = 0.1  # the share of the rows whose condition is dropped, so that rows without one are learned too
 
 
@@ -114,8 +113,7 @@ def train(
     if hasattr(denoiser.network, "drop"):
         denoiser.network.drop(default_dropout(rows.count, block.varying))
     if denoiser.linear is not None:
-        some = training[np.linspace(0, len(training) - 1, min(len(training), MOST_MOMENTS)).astype(int)]
-        counts = block.encode(block.read(rows.take(some)).to(model.device_)).sample(seeded(model.device_, seed, 3))
+        counts = block.encode(block.read(rows.take(training)).to(model.device_)).sample(seeded(model.device_, seed, 3))
         denoiser.linear.learn(as_matrix(counts))
 
     def report(record: dict[str, float]) -> None:

@@ -201,7 +201,7 @@ def test_at_the_ends_the_linear_posterior_is_the_mean_and_the_counts_themselves(
 
 
 def test_tables_have_a_linear_posterior_which_knows_what_is_known(tmp_path):
-    z_0 = whole_rows(300).numpy()
+    z_0 = whole_rows(150).numpy()
     X = np.hstack([z_0[:, :6], z_0[:, 1:2] + 0.5])
     model = JumpModel(max_updates=2, random_state=0, progress=False).fit(X)
     denoiser = model.denoiser_
@@ -231,8 +231,8 @@ def test_the_papers_belief_and_networks_of_ones_own_see_the_features_of_the_bloc
     assert JumpModel(max_updates=1, random_state=0, progress=False).fit(X[:, :1]).denoiser_.linear is None
 
 
-@pytest.mark.parametrize(("levels", "size"), [(1023, 1024), (1024, None)])
-def test_very_many_levels_have_no_linear_posterior(levels, size):
-    X = np.column_stack([np.tile(np.arange(levels), 3), np.arange(3 * levels) % 7])
-    linear = JumpModel({0: "categorical"}, random_state=0, progress=False).decide(X).denoiser_.linear
+@pytest.mark.parametrize(("rows", "levels", "size"), [(400, 42, 1008), (400, 43, None), (1200, 42, None)])
+def test_many_rows_and_very_many_levels_have_no_linear_posterior(rows, levels, size):
+    X = (np.arange(rows)[:, None] + np.arange(24)) % levels
+    linear = JumpModel("categorical", random_state=0, progress=False).decide(X).denoiser_.linear
     assert (None if linear is None else linear.size) == size

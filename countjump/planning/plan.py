@@ -34,6 +34,9 @@ from countjump.states import as_matrix
 MOST_COUNTS = 1024
 """Of a row, a level of a category being one: the linear posterior has the square of them."""
 
+FEW_ROWS = 50
+"""For each column, up to which the linear posterior tells a network more than it learns from them: see docs/design-notes.md."""
+
 
 @dataclass
 class Plan:
@@ -151,7 +154,10 @@ def make_plan(
         width=asked["width"] or default_width(X.shape[0], entries),
         parts=[part for each in planned for part in each.parts],
         reasons=reasons,
-        linear=network == "mlp" and 1 < entries < WIDE and asked["belief"] != "poisson",
+        linear=network == "mlp"
+        and 1 < entries < WIDE
+        and X.shape[0] < FEW_ROWS * entries
+        and asked["belief"] != "poisson",
     )
 
 
