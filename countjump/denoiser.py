@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from countjump.schedules import Schedule
-from countjump.states import as_matrix, distinct, mixed, odd_numbers, row_hash
+from countjump.states import as_matrix, constant_like, distinct, mixed, odd_numbers, row_hash
 
 NARROW = 4  # features up to which rows in equal states at equal times are evaluated once in training
 CHUNK, SPARSE_CHUNK = 256, 64  # dense and sparse rows that are evaluated together when not training
@@ -100,11 +100,10 @@ class Denoiser(nn.Module):
         features = self.block.features(z, alpha, *(() if known is None else (known,)))  # type: ignore[operator]
         if self.linear is None:
             return features
-        counts = as_matrix(z)
-        if known is not None:  # what is known is looked at as if its mean were left of it
-            others = as_matrix(self.block.hold(z, z - z, known))  # type: ignore[operator]
-            counts = others + alpha * (counts - others)
-        return torch.cat([features, self.linear.view(counts, alpha)], 1)  # type: ignore[operator]
+        if known is not None:
+            whole = self.block.hold(constant_like(z, 0.0), constant_like(z, 1.0), known)  # type: ignore[operator]
+            alpha = torch.where(as_matrix(whole) > 0, 1.0, alpha)
+        return torch.cat([features, self.linear.view(as_matrix(z), alpha)], 1)  # type: ignore[operator]
 
     def meaning(self, output: Tensor, z: Any, t: Tensor, condition: Tensor | None = None) -> Any:
         """The prediction that an output means."""

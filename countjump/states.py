@@ -73,6 +73,12 @@ def concatenate(pieces: Sequence[Any]) -> Any:
     return kind.concatenate(pieces) if hasattr(kind, "concatenate") else torch.cat(list(pieces))
 
 
+def constant_like(z: Any, value: float) -> Any:
+    """A dense state, or dense states side by side, with one number everywhere."""
+    parts = [torch.full_like(part, value) for part in getattr(z, "parts", (z,))]
+    return Joint(tuple(parts)) if hasattr(z, "parts") else parts[0]
+
+
 def as_matrix(z: Any) -> Tensor:
     """A dense state, or dense states side by side, as one matrix (B, …).
 

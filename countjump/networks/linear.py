@@ -5,13 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+RIDGE = 1e-4
+"""Of a count's variance, is added to that of what is known: columns may be sums of others."""
+
 
 class LinearPosterior(nn.Module):
     """The linear posterior mean of z_0 given z_t, from all counts of a row together, in units of their standard deviations.
 
     Thinned counts have the mean α m and the covariance α² Σ + α (1 − α) diag(m), if m and Σ are those of z_0. So the best linear
-    guess is m + Σ (α Σ + (1 − α) diag(m))⁻¹ (z_t − α m): the eigenvectors of diag(m)^(−½) Σ diag(m)^(−½) give it at every α. Large
-    guesses are compressed by asinh.
+    guess is m + Σ (α Σ + (1 − α) diag(m))⁻¹ (z_t − α m): the eigenvectors of diag(m)^(−½) Σ diag(m)^(−½) give it at every α. Counts
+    that are known have an α of 1, and where those of a row differ a system of equations is solved. Large guesses are compressed by
+    asinh.
 
     >>> z_0 = torch.tensor([[0.0, 0.0], [4.0, 8.0]]).double()  # the second count is twice the first
     >>> linear = LinearPosterior(2)
@@ -28,7 +32,7 @@ class LinearPosterior(nn.Module):
 
     def __init__(self, size: int) -> None:
         super().__init__()
-        self.inputs, self.size = size + 1, size
+        self.inputs, self.size = 2 * size, size
         for name in ("mean", "values", "spread"):
             self.register_buffer(name, torch.zeros(size, dtype=torch.float64))
         self.register_buffer("vectors", torch.zeros(size, size))
@@ -50,12 +54,25 @@ class LinearPosterior(nn.Module):
         return mean.clamp(min=1e-3 * float(mean.mean()) + 1e-300).sqrt()
 
     def view(self, z: Tensor, alpha: Tensor) -> Tensor:
-        """What :meth:`forward` needs of counts (B, size) and of α (B, 1): (B, inputs), float32."""
-        return torch.cat([(z - alpha * self.mean) / self._unit(self.mean), alpha], 1).float()
+        """What :meth:`forward` needs of counts (B, size) and of α, (B, 1) or (B, size): (B, inputs), float32."""
+        return torch.cat([(z - alpha * self.mean) / self._unit(self.mean), alpha.expand_as(z)], 1).float()
 
     def forward(self, view: Tensor) -> Tensor:
         """(B, inputs) → (B, size)."""
-        residual, alpha = view[:, :-1], view[:, -1:]
-        values = self.values.float()
-        gain = values / (alpha * values + (1 - alpha)).clamp(min=1e-30)
-        return (((residual @ self.vectors) * gain) @ self.vectors.T * self.spread.float()).asinh()
+        residual, alpha = view.chunk(2, 1)
+        values, one = self.values.float(), alpha[:, :1]
+        guess = ((residual @ self.vectors) * (values / (one * values + (1 - one)).clamp(min=1e-30))) @ self.vectors.T
+        partly = (alpha != one).any(1)
+        if partly.any():
+            guess[partly] = self._solved(residual[partly].double(), alpha[partly].double()).float()
+        return (guess * self.spread.float()).asinh()
+
+    def _solved(self, residual: Tensor, alpha: Tensor) -> Tensor:
+        """S √A (√A S √A + 1 − A)⁻¹ √A⁻¹ residual, S being the scaled covariance and A the diagonal matrix of every count's α."""
+        vectors, root = self.vectors.double(), alpha.clamp(min=1e-12).sqrt()
+        covariance = (vectors * self.values) @ vectors.T
+        system = root[:, :, None] * covariance * root[:, None]
+        diagonal = 1 - alpha + RIDGE * (1 + covariance.diagonal())
+        system = system + torch.diag_embed(diagonal)
+        solution = torch.cholesky_solve((residual / root)[..., None], torch.linalg.cholesky(system))[..., 0]
+        return (root * solution) @ covariance

@@ -31,8 +31,8 @@ from countjump.processes import Jump
 from countjump.schedules import Schedule
 from countjump.states import as_matrix
 
-MOST_COUNTS = 1024
-"""Of a row, a level of a category being one: the linear posterior has the square of them."""
+MOST_COUNTS = 256
+"""Of a row, a level of a category being one: where some of them are known, as many equations are solved for every row."""
 
 FEW_ROWS = 50
 """For each column, up to which the linear posterior tells a network more than it learns from them: see docs/design-notes.md."""
