@@ -176,7 +176,12 @@ class Starts(Estimator):
             matrix = np.where(mask, matrix, self._least())
         matrix = without_denormals(without_float16(matrix))
         domains.check_values(matrix)
-        self._check(self._on_levels(matrix))
+        if self.denoiser_ is None or self.block_.sparse:
+            self._check(self._on_levels(matrix))
+        else:  # what "auto" found in other rows is not certain: see _complete
+            _, mass = self.block_.read_to_score(self._on_levels(matrix))
+            impossible = mass.isneginf().cpu().numpy()[:, None]
+            self._check(np.where(impossible, self._on_levels(matrix), self._least()))
         return matrix, mask
 
     def _least(self) -> np.ndarray:
@@ -202,7 +207,10 @@ class Starts(Estimator):
         if self.denoiser_ is None:
             x = block.latent(block.empty(len(mask), self.device_))
         else:
-            x, grid = block.read(matrix).to(self.device_), self.process_.grid(steps)
+            grid = self.process_.grid(steps)
+            # A value beyond what was found in the rows of the fit is seen as one that the block can have made.
+            x = block.read(matrix) if block.sparse else block.read_to_score(matrix)[0]
+            x = x.to(self.device_)
             block.check_known(x, known)
             if partly is None:
                 x = complete_rows(self.process_, self.denoiser_, grid, Streams([generator], len(mask)), x, known, given)

@@ -499,3 +499,20 @@ def test_the_program_answers_in_json_alone(place, tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["rows"] == 60
     assert "domain = " in done.stderr, "what was chosen is said beside the answer"
+
+
+def test_images_go_where_they_can(tmp_path, capsys):
+    path = tmp_path / "images.npy"
+    np.save(path, np.random.default_rng(0).integers(0, 5, (20, 7, 7), dtype=np.uint8))
+    for words in (
+        ("inspect", path),
+        ("evaluate", path, path, "--out", tmp_path / "page.html"),
+        ("synthesize", path, "--rows", 20, "--out", tmp_path / "new.npy"),
+    ):
+        assert run(capsys, *words)[0] == 1
+        assert "holds an array of shape (20, 7, 7): this command is for rows and columns" in mistake(capsys, *words)
+    model = JumpModel(max_updates=1, width=4, random_state=0, progress=False).fit(np.load(path))
+    model.save(tmp_path / "model")
+    words = ("sample", tmp_path / "model", "--rows", 2, "--steps", 2, "--out", tmp_path / "new.csv")
+    assert "images, an array of shape (2, 7, 7), go to .npy or .npz" in mistake(capsys, *words)
+    assert not (tmp_path / "new.csv").exists()

@@ -1,6 +1,7 @@
 """Rows of which a part is known: with an exact belief the rest has the conditional law, of columns that depend on each other."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 import torch
@@ -361,3 +362,36 @@ def test_what_is_known_in_training_has_every_size_alike_and_a_single_column_is_n
     sizes = torch.bincount(known.sum(1), minlength=6).double() / len(known)
     torch.testing.assert_close(sizes, torch.full((6,), 1 / 6).double(), atol=0.02, rtol=0)
     assert Jump(exact(1), Cosine()).draw_known(10, generator()) is None
+
+
+def test_known_values_that_the_rows_of_the_fit_did_not_have_stay():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "year": rng.integers(2000, 2020, 200),
+            "euros": rng.gamma(2.0, 10.0, 200).round(2),
+            "share": rng.random(200),
+            "city": rng.choice(["Porto", "Lyon"], 200),
+            "visits": rng.poisson(3.0, 200),
+        }
+    )
+    model = JumpModel(max_updates=5, random_state=0, progress=False).fit(frame)
+    rows = pd.DataFrame(
+        {
+            "year": [2031, 1990, 2005, 2005],
+            "euros": [5.0, -1.0, 1e6, 3.14159],
+            "share": [1.5, 0.5, -0.1, 0.5],
+            "city": ["Porto", "Nice", "Lyon", "Lyon"],
+            "visits": [np.nan] * 4,
+        }
+    )
+    whole = model.complete(rows, steps=3, random_state=0)
+    pd.testing.assert_frame_equal(whole.drop(columns="visits"), rows.drop(columns="visits"), check_dtype=False)
+    assert (whole["visits"] >= 0).all()
+
+
+def test_a_known_value_that_a_declared_domain_forbids_is_an_error_that_names_it():
+    X = np.random.default_rng(0).poisson(3.0, (50, 2))
+    model = JumpModel({1: Count(max=20)}, max_updates=2, random_state=0, progress=False).fit(X)
+    with pytest.raises(ValueError, match=r"X\[1, 1\] = 30, in column 1, is above the column's bound 20"):
+        model.complete([[X.max() + 9, np.nan], [np.nan, 30]])

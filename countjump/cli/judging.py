@@ -64,7 +64,7 @@ def add_commands(commands: Any) -> None:
 
 def inspect(arguments: Namespace) -> Answer:
     """Say what is in every column, and what a model would do with it."""
-    table, dialect = tables.read(arguments, arguments.data)
+    table, dialect = tables.read_table(arguments, arguments.data)
     tables.check_label(table, arguments.label, arguments.data)
     import_torch()
     model = countjump.JumpModel(progress=False, random_state=0)
@@ -106,7 +106,7 @@ def evaluate(arguments: Namespace) -> Answer:
     """Compare synthetic rows with real ones."""
     tables.check_page(arguments.out)
     paths = {"real": arguments.real, "synthetic": arguments.synthetic, "holdout": arguments.holdout}
-    read = {name: None if path is None else tables.read(arguments, path)[0] for name, path in paths.items()}
+    read = {name: None if path is None else tables.read_table(arguments, path)[0] for name, path in paths.items()}
     for name, table in read.items():
         if table is not None:
             tables.check_label(table, arguments.label, paths[name])
@@ -134,7 +134,7 @@ def synthesize(arguments: Namespace) -> Answer:
     if arguments.model is not None:
         check_writable(arguments.model, directory=True)
     model = new_model(arguments)
-    table, dialect = tables.read(arguments, arguments.data)
+    table, dialect = tables.read_table(arguments, arguments.data)
     tables.check_label(table, arguments.label, arguments.data)
     count = table.shape[0]
     if count < LEAST_ROWS:

@@ -43,6 +43,17 @@ def read(arguments: Namespace, path: str) -> tuple[Any, Dialect | None]:
     return read_with_dialect(path, **given, key=getattr(arguments, "key", None))
 
 
+def read_table(arguments: Namespace, path: str) -> tuple[Any, Dialect | None]:
+    """As :func:`read`, where it has rows and columns; images are an error."""
+    table, dialect = read(arguments, path)
+    if getattr(table, "ndim", 2) != 2:
+        raise ValueError(
+            f"{path} holds an array of shape {table.shape}: this command is for rows and columns. Images go to fit, sample, score, "
+            "deepen and complete"
+        )
+    return table, dialect
+
+
 def check_out(path: str) -> None:
     """Raise where no table can be written: before the work and not after it."""
     from countjump.data import check_target, format_of
@@ -63,6 +74,8 @@ def check_page(path: str) -> None:
 
 def write(arguments: Namespace, path: str, table: Any, source: Dialect | None) -> None:
     """Write a table, text as the options say, and as the ``source`` was where they do not."""
+    if getattr(table, "ndim", 2) != 2 and Path(path).suffix.lower() not in (".npy", ".npz"):
+        raise ValueError(f"images, an array of shape {table.shape}, go to .npy or .npz, and not to {path}")
     from countjump.data import dialect_for, write_table
 
     write_table(path, table, dialect_for(path, source, **_given(arguments)))

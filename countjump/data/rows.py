@@ -52,7 +52,7 @@ def as_matrix(X: Any) -> Matrix:
         if getattr(X[name].dtype, "kind", "") in "iu" and (X[name] > MOST).any():
             why = "where float64 no longer holds every count: rescale it"
             raise ValueError(f"column {name!r} of X has {X[name].max()}, which is above 2^53, {why}")
-    if getattr(X, "ndim", 0) == 2 and hasattr(X, "sparse"):  # a DataFrame whose columns are all sparse
+    if getattr(X, "ndim", 0) == 2 and X.shape[1] and hasattr(X, "sparse"):  # a DataFrame whose columns are all sparse
         X = X.sparse.to_coo()
     sparse = sp.issparse(X)
     matrix = X if sparse else _as_array(X)
