@@ -50,8 +50,9 @@ class Alternatives(CountLaw):
 
     def _sum(self, value: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
         parts = torch.cat([part.log_prob(value[..., None]) for part in self.parts], -1)
-        entries = torch.logsumexp(self.logits.log_softmax(-1) + parts[:, None], -1)
-        return torch.logsumexp(self.weights.log_softmax(-1) + change(entries).sum(-1), -1)
+        # One after another: what is worked out of a single alternative stays in the processor's cache.
+        each = [torch.logsumexp(one + parts, -1) - torch.logsumexp(one, -1) for one in self.logits.unbind(1)]
+        return torch.logsumexp(self.weights.log_softmax(-1) + change(torch.stack(each, 1)).sum(-1), -1)
 
     @property
     def mean(self) -> Tensor:
