@@ -125,8 +125,8 @@ class Images(ColumnBlock):
         k, more = self.alternatives, (self.alternatives - 1) * self.kinds
         weights, others, own = raw.split([k, more, self.per_column - k - more], -1)
         law = getattr(self, f"_{self.believes}")(own.double(), z, alpha, mean, variance)
-        others = [law.logits + each for each in soft_clip(others, 100).split(self.kinds, -1)]
-        return Belief(Alternatives(weights.double().mean(1), torch.stack([law.logits, *others], 1), law.parts))
+        shifts = soft_clip(others, 100).unflatten(-1, (k - 1, self.kinds)).movedim(2, 1)
+        return Belief(Alternatives(weights.double().mean(1), law.logits, shifts, law.parts))
 
     def _poisson(self, raw: Tensor, z: Tensor, alpha: Tensor, mean: Tensor, variance: Tensor) -> Poisson:
         """The rate λ (1 − α) f, f being the posterior mean of x_0; f − z_t where z_0 is x_0."""
