@@ -1,6 +1,6 @@
 """The paper's Figure 5: what randomising the data alone costs, FID of CIFAR-10 against its Poisson-randomised version. No training.
 
-    python benchmarks/randomising.py --data DIR --cache DIR [--images 1000] [--out docs/results/images]
+    python benchmarks/randomising.py --data DIR --cache DIR [--images 1000] [--encodings poisson] [--out docs/results/images]
 
 An image x of 0 … 255 becomes z_0 ~ Pois(λ x), or z_0 ~ Bin(255 λ, x/255), and comes back as z_0/λ, rounded. λ is in units of a
 grey level; that of an image scaled to [0, 1] is 255 times as large. The bounded encoding of whole numbers is z_0 = x: nothing is
@@ -28,8 +28,8 @@ from countjump.metrics.images import frechet_distance, kernel_distance
 from countjump.report.figures import png
 from countjump.report.images import randomisation
 
-POISSON = (1, 4, 16, 64, 256, 1024)
-UNITS = (1, 16, 256)
+ENCODINGS = {"poisson": (1, 4, 16, 64, 256, 1024), "units": (1, 16, 256)}
+"""And the λ of each; "units" is the bounded one."""
 LEVELS = 255
 
 
@@ -92,6 +92,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--data")
     parser.add_argument("--cache", required=True)
     parser.add_argument("--images", type=int, default=1000)
+    parser.add_argument("--encodings", nargs="+", default=list(ENCODINGS), choices=ENCODINGS)
     parser.add_argument("--out", default="docs/results/images")
     parser.add_argument("--weights", help="a TorchScript file in place of the package's")
     options = parser.parse_args(words)
@@ -106,8 +107,8 @@ def main(words: Sequence[str] | None = None) -> None:
     a, half = features(first, "images"), len(first) // 2
     b = a[half : 2 * half] if len(second) < len(first) else features(second, "other images")
     records = [{"encoding": "none", "images": len(first), **measured(a, b, a)}]
-    for encoding, lams in (("poisson", POISSON), ("units", UNITS)):
-        for lam in lams:
+    for encoding in options.encodings:
+        for lam in ENCODINGS[encoding]:
             found = features(randomised(first, encoding, lam), f"{encoding} λ = {lam}")
             records.append({"encoding": encoding, "lam": lam, "images": len(first), **measured(a, b, found)})
             write(out, records)

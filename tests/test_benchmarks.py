@@ -510,10 +510,9 @@ def test_randomising_costs_less_the_larger_lambda_is(tmp_path, monkeypatch):
     randomising.main(words)
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").iterdir()} == made
     # Of more than half of all images one half is compared with the other.
-    monkeypatch.setattr(randomising, "POISSON", (1,))
-    monkeypatch.setattr(randomising, "UNITS", ())
+    monkeypatch.setitem(randomising.ENCODINGS, "poisson", (1,))
     words[words.index("16")] = "60"
-    randomising.main(words)
+    randomising.main([*words, "--encodings", "poisson"])
     first, last = json.loads((tmp_path / "out" / "figure5.json").read_text())
     assert [(r["images"], r["others"]) for r in (first, last)] == [(60, 30)] * 2
     assert 0 < first["fid_others"] < last["fid_others"]

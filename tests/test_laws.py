@@ -143,9 +143,11 @@ def joint_support() -> Joint:
 
 def alternatives() -> Alternatives:
     """Three alternatives for two columns of two components each."""
-    logits = torch.randn(2, 3, 2, 2, dtype=torch.float64, generator=generator(7))
+    logits = 2 * torch.randn(2, 3, 2, 2, dtype=torch.float64, generator=generator(7))
     counts = Binomial(d([[3, 2], [2, 4]], [[1, 3], [4, 0]]), d([[0.2, 0.9], [0.5, 0.7]], [[0.3, 0.6], [0.8, 0.1]]))
-    return Alternatives(d([0.0, 1.0, -1.0], [0.5, 0.0, -torch.inf]), 2 * logits, (counts,))
+    return Alternatives(
+        d([0.0, 1.0, -1.0], [0.5, 0.0, -torch.inf]), logits[:, 0], logits[:, 1:] - logits[:, :1], (counts,)
+    )
 
 
 UNITS = TotalTimesComposition(

@@ -103,10 +103,10 @@ class Images(ColumnBlock):
         return views.unflatten(-1, self.picture).movedim(-1, 2)
 
     def by_column(self, output: Tensor) -> Tensor:
-        """(B, outputs) → (B, D, per_column), float64."""
+        """(B, outputs) → (B, D, per_column), as it is in memory if there is one channel: that is fast to work with."""
         height, width, channels = self.picture
-        by_place = output.reshape(len(output), self.per_column, channels, height, width)
-        return by_place.permute(0, 3, 4, 2, 1).reshape(len(output), self.size, self.per_column).double()
+        by_place = output.reshape(len(output), self.per_column, channels, height, width).movedim(2, -1)
+        return by_place.reshape(len(output), self.per_column, self.size).transpose(1, 2)
 
     def mix(self, plain: Tensor, given: Tensor, weight: float) -> Tensor:
         """The paper's rates are mixed by their logarithms, so that they stay positive."""
@@ -120,18 +120,13 @@ class Images(ColumnBlock):
         raw = self.by_column(output)
         mean, variance = self._linear(z, alpha)
         if self.alternatives == 1:
-            return Belief(Product(getattr(self, f"_{self.believes}")(raw, z, alpha, mean, variance)))
+            return Belief(Product(getattr(self, f"_{self.believes}")(raw.double(), z, alpha, mean, variance)))
         # A law of single pixels is worked out with the first of the alternatives, and has logits like all of them.
-        k = self.alternatives
-        weights, others = (
-            raw[..., :k].mean(1),
-            raw[..., k : k + (k - 1) * self.kinds].unflatten(-1, (k - 1, self.kinds)),
-        )
-        law = getattr(self, f"_{self.believes}")(raw[..., k + (k - 1) * self.kinds :], z, alpha, mean, variance)
-        logits = law.logits[:, None] + torch.cat(
-            [torch.zeros_like(others[..., :1, :]), soft_clip(others, 100)], -2
-        ).movedim(2, 1)
-        return Belief(Alternatives(weights, logits, law.parts))
+        k, more = self.alternatives, (self.alternatives - 1) * self.kinds
+        weights, others, own = raw.split([k, more, self.per_column - k - more], -1)
+        law = getattr(self, f"_{self.believes}")(own.double(), z, alpha, mean, variance)
+        shifts = soft_clip(others, 100).unflatten(-1, (k - 1, self.kinds)).movedim(2, 1)
+        return Belief(Alternatives(weights.double().mean(1), law.logits, shifts, law.parts))
 
     def _poisson(self, raw: Tensor, z: Tensor, alpha: Tensor, mean: Tensor, variance: Tensor) -> Poisson:
         """The rate λ (1 − α) f, f being the posterior mean of x_0; f − z_t where z_0 is x_0."""
@@ -149,14 +144,12 @@ class Images(ColumnBlock):
 
     def _logistic(self, raw: Tensor, z: Tensor, alpha: Tensor, mean: Tensor, variance: Tensor) -> Mixture:
         """Places and scales in units of the linear posterior's spread, which is at least a cell."""
-        k, unit = self.components, variance.sqrt().clamp(min=1.0)[..., None]
-        loc = torch.minimum(mean, self.largest + 0 * mean)[..., None] + unit * (
-            self.offsets + soft_clip(raw[..., k : 2 * k], 100)
-        )
-        scale = 0.5 * unit * soft_clip(raw[..., 2 * k :], 10).exp()
-        largest = torch.full_like(loc, self.largest)
-        seen = z[..., None].expand_as(loc)
-        return Mixture(raw[..., :k], (DiscretisedLogistic(loc, scale.clamp(min=SHARPEST), seen, largest),))
+        logits, place, width = raw.split(self.components, -1)
+        unit = variance.sqrt().clamp(min=1.0)[..., None]
+        loc = mean.clamp(max=self.largest)[..., None] + unit * (self.offsets + soft_clip(place, 100))
+        scale = (0.5 * unit * soft_clip(width, 10).exp()).clamp(min=SHARPEST)
+        seen, largest = z[..., None].expand_as(loc), torch.full_like(z[..., None], self.largest).expand_as(loc)
+        return Mixture(logits, (DiscretisedLogistic(loc, scale, seen, largest),))
 
     def _categorical(self, raw: Tensor, z: Tensor, alpha: Tensor, mean: Tensor, variance: Tensor) -> Mixture:
         """The histogram's posterior given z_t, and what the network adds to its log-odds."""

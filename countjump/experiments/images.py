@@ -25,7 +25,7 @@ from countjump.metrics.tables import two_sample_auc
 from countjump.report import images as figures
 from countjump.report.page import render
 
-METHODS = ("jump", "jump-labels", "jump-paper", "jump-binomial", "ddpm", "d3pm")
+METHODS = ("jump", "jump-clusters", "jump-labels", "jump-paper", "jump-binomial", "ddpm", "d3pm")
 SAMPLERS = {
     "jump": ("plain", "low-noise"),
     "jump-labels": ("plain", "guidance 1.5", "guidance 2"),
@@ -47,6 +47,9 @@ LABELLED_STEPS = 20
 
 SOMETIMES = {"agreement": "label read", "inception_score": "Inception score"}
 """Numbers that not every record has, and their columns."""
+
+CLUSTERS = 30
+"""Groups of images that are the labels of ``jump-clusters``, found without any."""
 
 BYTES = 255
 """The largest value of images that a classifier of the user's own can see."""
@@ -129,7 +132,7 @@ class NaturalImages(Experiment):
         training["max_updates"] = epochs * self._batches(cell, x) if epochs else known["updates"]
         training |= {"ema": known["ema"], "validation_fraction": 0.0, "network": "unet"}
         training |= {name: known[name] for name in ("lr_schedule", "augment", "precision") if name in known}
-        if cell.method in ("jump", "jump-labels"):
+        if cell.method in ("jump", "jump-clusters", "jump-labels"):
             return JumpModel(**training)
         if cell.method == "ddpm":
             return DDPM(schedule="cosine", **training)
@@ -149,9 +152,9 @@ class NaturalImages(Experiment):
         return JumpModel("count", schedule=schedule, **training)
 
     def fit(self, model: Any, cell: Cell, x: np.ndarray) -> Any:
-        """With the labels, for ``jump-labels``."""
+        """With the labels, for ``jump-labels``, or with the numbers of clusters, which are drawn as in training afterwards."""
         labels = [self._set(cell.dataset).labels] if cell.method == "jump-labels" else []
-        model.fit(x, *labels)
+        model.fit(x, *([clusters(x)] if cell.method == "jump-clusters" else labels))
         model.denoiser_.chunk = TOGETHER
         return model
 
@@ -363,6 +366,18 @@ def _set(dataset: str, made: int | None, place: Path | None) -> ImageSet:
         return found
     order = np.random.default_rng(0).permutation(len(found.test_x))
     return replace(found, test_x=found.test_x[order], test_labels=found.test_labels[order])
+
+
+def clusters(x: np.ndarray) -> np.ndarray:
+    """The number of the cluster of every image, by k-means of the pixels.
+
+    >>> len(np.unique(clusters(np.random.default_rng(0).integers(0, 9, (50, 2, 2)))))
+    30
+    """
+    from sklearn.cluster import KMeans
+
+    pixels = x.reshape(len(x), -1).astype(np.float32)
+    return KMeans(min(CLUSTERS, len(x)), n_init=1, random_state=0).fit_predict(pixels)
 
 
 @cache

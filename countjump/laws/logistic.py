@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from countjump.laws.base import CountFamily
-from countjump.laws.scalar import Binomial, on_support
+from countjump.laws.scalar import Binomial
 
 ENTRIES = 2**22
 """Entries times levels that are worked out together."""
@@ -54,19 +54,13 @@ class DiscretisedLogistic(CountFamily):
 
     def log_prob(self, value: Tensor) -> Tensor:
         """σ(u) − σ(v) = σ(u) σ(−v) (1 − e^(v − u)) keeps its digits in both tails."""
-        x = self.seen + value
-        low, end = self._below(x), x >= self.largest
-        high = torch.where(end, torch.inf, (x + 0.5 - self.loc) / self.scale)
-        both = torch.log(-torch.expm1(-1 / self.scale))
-        width = torch.where(end | (x <= 0), 0.0, both)
-        # Where a cell has no end, its logarithm is zero, and no gradient goes through it.
-        inside = logsigmoid(torch.where(end, 0.0, high)).masked_fill(end, 0.0)
-        open_below = low.isneginf()
-        outside = logsigmoid(-torch.where(open_below, 0.0, low)).masked_fill(open_below, 0.0)
-        first = self._below(self.seen)
-        no_first = first.isneginf()
-        total = logsigmoid(-torch.where(no_first, 0.0, first)).masked_fill(no_first, 0.0)
-        return torch.where(x > self.largest, -torch.inf, on_support(value, inside + outside + width - total))
+        x, one = self.seen + value, 1 / self.scale
+        low, end = (x - 0.5 - self.loc) * one, x >= self.largest
+        bottom, top = logsigmoid(-low), logsigmoid(low + one)
+        inside = torch.where(x <= 0, 0.0, bottom) + torch.where(end, 0.0, top)
+        inside = inside + torch.where(end | (x <= 0), 0.0, torch.log(-torch.expm1(-one)))
+        total = torch.where(self.seen <= 0, 0.0, logsigmoid((self.loc - self.seen + 0.5) * one))
+        return torch.where((value < 0) | (x > self.largest), -torch.inf, inside - total)
 
     @property
     def mean(self) -> Tensor:

@@ -27,6 +27,10 @@ SIDE = 299
 """Pixels of a side of what the Inception network sees."""
 
 IMAGES_AT_ONCE = 25
+"""Of a file of features."""
+
+TOGETHER = 5
+"""Images that the Inception network sees together: on a CPU their intermediate results stay in its cache."""
 
 
 class Extractor(Protocol):
@@ -57,17 +61,20 @@ class Inception:
             raise ValueError(
                 f"{path} is not the file that is known (its SHA-256 is {digest}): install the package again"
             )
-        network = torch.jit.load(io.BytesIO(content), map_location=device).eval()
-        self.network = network.to(memory_format=torch.channels_last)  # 0.7 of the time on a CPU
+        network = torch.jit.load(io.BytesIO(content), map_location=device).eval().to(memory_format=torch.channels_last)
+        self.network = torch.jit.optimize_for_inference(network)  # with TOGETHER, half of the time on a CPU
         self.device, self.identity = device, f"inception-{digest[:16]}"
 
     @torch.no_grad()
     def __call__(self, images: np.ndarray) -> np.ndarray:
         """Images of 0 … 255 (n, H, W[, 3]) → (n, 2048)."""
-        x = torch.from_numpy(np.ascontiguousarray(images)).to(self.device).float()
+        x = torch.from_numpy(np.ascontiguousarray(images)).to(self.device)
         x = x[..., None].expand(*x.shape, 3) if x.ndim == 3 else x
-        found = self.network((stretched(x.movedim(-1, 1), SIDE) - 128) / 128)
+        found = torch.cat([self._together(some) for some in x.split(TOGETHER)])
         return found.flatten(2).mean(2).cpu().numpy() if found.ndim > 2 else found.cpu().numpy()
+
+    def _together(self, x: Tensor) -> Tensor:
+        return self.network((stretched(x.movedim(-1, 1).float(), SIDE) - 128) / 128)
 
 
 def stretched(x: Tensor, side: int) -> Tensor:

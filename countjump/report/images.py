@@ -14,6 +14,7 @@ from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_l
 LOOK: dict[str, dict[str, Any]] = {
     "jump": {"color": GENERATED, "label": "countjump"},
     "jump, low-noise": {"color": GENERATED, "label": "countjump, low-noise", "linestyle": "--"},
+    "jump-clusters": {"color": "#2b2b2b", "label": "countjump, clusters drawn first"},
     "jump-labels": {"color": "#3a7fc2", "label": "countjump, given labels"},
     "jump-labels, guidance 1.5": {"color": "#3a7fc2", "label": "the same, guidance 1.5", "linestyle": "--"},
     "jump-labels, guidance 2": {"color": "#3a7fc2", "label": "the same, guidance 2", "linestyle": ":"},
