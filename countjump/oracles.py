@@ -70,7 +70,7 @@ class RowMixture(CountLaw):
         return (self.logits.softmax(-1).reshape(*self.logits.shape, *[1] * (means.dim() - 2)) * means).sum(1)
 
     def thin(self, p: Tensor | float) -> RowMixture:
-        p = torch.as_tensor(p)
+        p = torch.as_tensor(p, dtype=torch.float64)
         p = p.repeat_interleave(self.logits.shape[1], 0) if p.dim() and len(p) > 1 else p
         return RowMixture(self.logits, self.each.thin(p), self.joint)
 
