@@ -141,15 +141,19 @@ def default_dropout(rows: int, columns: int) -> float:
     return 0.3 if 4 < columns < WIDE and rows < fewest * columns else 0.0
 
 
+FEW_ENTRIES = 20_000
+"""Rows times columns below which a table is learned by heart in long training."""
+
+
 def default_updates(rows: int, columns: int, sparse: bool) -> int:
-    """The length of training: a tenth of the entries (of two to four columns a fifth), of wide rows 60 epochs, of sparse ones 110;
+    """The length of training: a fifth of the entries (where there are few, a tenth), of wide rows 60 epochs, of sparse ones 110;
     within bounds, that of tables growing with them."""
     if columns >= WIDE:
         epochs, most = (110, 16_000) if sparse else (60, 8000)
         return int(np.clip(epochs * rows / default_batch_size(rows, columns), 4000, most))
     if columns == 1:
         return int(np.clip(rows / 10, 1000, 2000))
-    share, least = (1 / 5, 1000) if columns <= 4 else (1 / 10, 500)
+    share, least = (1 / 10, 500) if columns > 4 and rows * columns < FEW_ENTRIES else (1 / 5, 1000)
     return int(np.clip(rows * columns * share, least, np.clip(1000 + rows * columns / 50, 3000, 6000)))
 
 
