@@ -176,13 +176,40 @@ class Starts(Estimator):
             matrix = np.where(mask, matrix, self._least())
         matrix = without_denormals(without_float16(matrix))
         domains.check_values(matrix)
-        if self.denoiser_ is None or self.block_.sparse:
+        if self.denoiser_ is None or self.block_.sparse or isinstance(self.layout_, Pictures):
             self._check(self._on_levels(matrix))
-        else:  # what "auto" found in other rows is not certain: see _complete
-            _, mass = self.block_.read_to_score(self._on_levels(matrix))
-            impossible = mass.isneginf().cpu().numpy()[:, None]
-            self._check(np.where(impossible, self._on_levels(matrix), self._least()))
+        else:
+            self._check(np.where(self._uncertain(matrix), self._least(), matrix))
+            self._check_written(matrix, mask)
         return matrix, mask
+
+    def _uncertain(self, matrix: np.ndarray) -> np.ndarray:
+        """Where a value is beyond what "auto" alone found: below an offset, beside a grid or above a bound that nobody declared."""
+        found = np.zeros(matrix.shape, dtype=bool)
+        for part in self.plan_.parts:
+            if part.kind in ("constant", "categories"):
+                continue
+            bounds, n = part.domain.bounds(len(part.columns)), matrix[:, part.columns]
+            beyond = np.zeros(n.shape, dtype=bool)
+            if part.coding is not None:
+                n = (n - part.coding.offset) / part.coding.step
+                beside = part.domain.whole & (np.abs(n - np.rint(n)) > 1e-6 * np.maximum(np.abs(n), 1))
+                beyond |= (part.coding.escape > 0) & ((n < 0) | beside & (part.coding.decimals != 0))
+            flag = 1 if part.domain.whole else 0  # that is 0 or 1 and nothing else, found or declared
+            found[:, part.columns] = beyond | ((n > bounds) & (bounds > flag) & (part.options.get("escape", 0.0) > 0))
+        return found
+
+    def _check_written(self, matrix: np.ndarray, mask: np.ndarray) -> None:
+        """What is known stays as it is: what is given back has to be able to hold it."""
+        if self.layout_ is None and self.dtype_.kind in "iu":
+            limits = np.iinfo(self.dtype_)
+            changed = mask & ((matrix != np.rint(matrix)) | (matrix < limits.min) | (matrix > limits.max))
+            if changed.any():
+                row, column = (int(each[0]) for each in changed.nonzero())
+                raise ValueError(
+                    f"X[{row}, {column}] = {matrix[row, column]:g}, in column {self._name(column)}, is no {self.dtype_}, as the "
+                    "rows of the fit were: fit to rows of floats to keep it"
+                )
 
     def _least(self) -> np.ndarray:
         """A value that every column can have: where it begins."""
@@ -209,9 +236,10 @@ class Starts(Estimator):
         else:
             grid = self.process_.grid(steps)
             # A value beyond what was found in the rows of the fit is seen as one that the block can have made.
-            x = block.read(matrix) if block.sparse else block.read_to_score(matrix)[0]
+            certain = block.sparse or isinstance(self.layout_, Pictures)
+            x = block.read(matrix) if certain else block.read_to_score(matrix)[0]
             x = x.to(self.device_)
-            block.check_known(x, known)
+            block.check_known(block.read(matrix).to(self.device_), known)
             if partly is None:
                 x = complete_rows(self.process_, self.denoiser_, grid, Streams([generator], len(mask)), x, known, given)
             else:

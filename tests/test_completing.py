@@ -10,7 +10,7 @@ from torch import Tensor
 
 from countjump import JumpModel
 from countjump.blocks import Block, Blocks, PoissonBlock, SparseCounts, Units
-from countjump.domains import Bounded, Count, NonNegative, Simplex
+from countjump.domains import Bounded, Categorical, Count, NonNegative, Simplex
 from countjump.laws import Binomial, Mixture, NegativeBinomial, Poisson, Streams, Zero
 from countjump.laws.sparse import SparseSet
 from countjump.oracles import EmpiricalOracle, GammaOracle, SparseDirichletOracle
@@ -395,3 +395,27 @@ def test_a_known_value_that_a_declared_domain_forbids_is_an_error_that_names_it(
     model = JumpModel({1: Count(max=20)}, max_updates=2, random_state=0, progress=False).fit(X)
     with pytest.raises(ValueError, match=r"X\[1, 1\] = 30, in column 1, is above the column's bound 20"):
         model.complete([[X.max() + 9, np.nan], [np.nan, 30]])
+
+
+@pytest.mark.parametrize("value", [2001.5, 7.5])
+def test_known_values_that_rows_of_whole_numbers_cannot_hold_are_errors(value):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.integers(2000, 2020, 100), rng.integers(1, 4, 100), rng.poisson(3.0, 100)])
+    model = JumpModel(max_updates=2, random_state=0, progress=False).fit(X)
+    with pytest.raises(ValueError, match=r"X\[0, 0\] = .*, in column 0, is no"):
+        model.complete([[value, 1, np.nan]])
+    assert model.complete([[1990, 1, np.nan]], steps=2)[0, 0] == 1990
+
+
+def test_what_is_not_known_says_nothing_of_what_is():
+    X = np.column_stack([np.arange(100) % 20 + 2000, np.arange(100) % 3 + 1, np.arange(100) % 7])
+    model = JumpModel({1: Categorical([1, 2, 3])}, max_updates=2, random_state=0, progress=False).fit(X)
+    assert model.complete([[1990, np.nan, np.nan]], steps=2)[0, 0] == 1990
+
+
+@pytest.mark.parametrize("value", [-3, 3.5, 21])
+def test_declared_counts_are_held_to_what_was_declared(value):
+    X = np.random.default_rng(0).poisson(3.0, (60, 2)).astype(float)
+    model = JumpModel(Count(max=20), max_updates=2, random_state=0, progress=False).fit(X)
+    with pytest.raises(ValueError, match=r"X\[0, 0\] = .*, in column 0, is"):
+        model.complete([[value, np.nan]])

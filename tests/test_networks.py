@@ -164,14 +164,18 @@ def test_sizes_of_a_unet_are_checked():
         UNet(50, 49, 8, (7, 7))
 
 
+SEEN = [0, 1, 2, 3, 4, 5, 7]
+"""The columns of :func:`whole_rows` that vary."""
+
+
 def whole_rows(rows: int) -> torch.Tensor:
-    """Counts whose rates have a factor in common, and a group of which one is 1."""
+    """Counts whose rates have a factor in common, a group of which one is 1, a column of zeros, and a large count."""
     rng = np.random.default_rng(0)
     factor = rng.gamma(3, 1 / 3, (rows, 1))
     group = np.eye(3)[rng.choice(3, rows, p=[0.5, 0.3, 0.2])]
-    return torch.from_numpy(
-        np.hstack([rng.poisson(factor * [2.0, 5.0, 20.0]), group, np.zeros((rows, 1))]).astype(float)
-    )
+    large = rng.poisson(rng.gamma(1.0, 1e6, (rows, 1)))
+    parts = [rng.poisson(factor * [2.0, 5.0, 20.0]), group, np.zeros((rows, 1)), large]
+    return torch.from_numpy(np.hstack(parts).astype(float))
 
 
 @pytest.mark.parametrize("alpha", [0.02, 0.3, 0.9])
@@ -183,10 +187,10 @@ def test_the_linear_posterior_is_the_regression_of_whole_rows_on_thinned_ones(al
     z = torch.binomial(z_0, torch.full_like(z_0, alpha), generator=torch.Generator().manual_seed(1))
     guess = linear(linear.view(z, torch.full((len(z), 1), alpha).double())).double().sinh()
     # Least squares on the same rows, in units of each column's deviation; the column that is always zero is left out.
-    design = torch.cat([z[:, :6] - alpha * z_0[:, :6].mean(0), torch.ones(len(z), 1).double()], 1)
-    wanted = (z_0[:, :6] - z_0[:, :6].mean(0)) / z_0[:, :6].std(0, correction=0)
+    design = torch.cat([z[:, SEEN] - alpha * z_0[:, SEEN].mean(0), torch.ones(len(z), 1).double()], 1)
+    wanted = (z_0[:, SEEN] - z_0[:, SEEN].mean(0)) / z_0[:, SEEN].std(0, correction=0)
     fitted = design @ torch.linalg.lstsq(design, wanted, driver="gelsd").solution
-    assert (guess[:, :6] - fitted).pow(2).mean().sqrt() < 0.02
+    assert (guess[:, SEEN] - fitted).pow(2).mean().sqrt() < 0.02
     assert (guess[:, 6] == 0).all()
 
 
@@ -199,9 +203,9 @@ def test_known_counts_say_all_that_a_regression_on_them_says():
     z = torch.binomial(z_0, alpha, generator=torch.Generator().manual_seed(1))
     guess = linear(linear.view(z, alpha)).double().sinh()
     centered = z - alpha * z_0.mean(0)
-    wanted = (z_0[:, :6] - z_0[:, :6].mean(0)) / z_0[:, :6].std(0, correction=0)
-    fitted = centered[:, :6] @ torch.linalg.lstsq(centered[:, :6], wanted, driver="gelsd").solution
-    assert (guess[:, :6] - fitted).pow(2).mean().sqrt() < 0.02
+    wanted = (z_0[:, SEEN] - z_0[:, SEEN].mean(0)) / z_0[:, SEEN].std(0, correction=0)
+    fitted = centered[:, SEEN] @ torch.linalg.lstsq(centered[:, SEEN], wanted, driver="gelsd").solution
+    assert (guess[:, SEEN] - fitted).pow(2).mean().sqrt() < 0.02
     # Nor does a row feel what is known of others.
     alpha[1::2, :2] = 0.3
     mixed = linear(linear.view(z, alpha)).double().sinh()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 RIDGE = 1e-4
-"""Of a count's variance, is added to that of what is known: columns may be sums of others."""
+"""Of a count's variance, times α, is added to its noise: of what is known, columns may be sums of others."""
 
 
 class LinearPosterior(nn.Module):
@@ -50,8 +50,8 @@ class LinearPosterior(nn.Module):
 
     @staticmethod
     def _unit(mean: Tensor) -> Tensor:
-        """The deviation of a Poisson count; of columns that are hardly ever there, a little of the others'."""
-        return mean.clamp(min=1e-3 * float(mean.mean()) + 1e-300).sqrt()
+        """The deviation of a Poisson count, in which the noise of thinning is α (1 − α)."""
+        return mean.clamp(min=1e-6).sqrt()
 
     def view(self, z: Tensor, alpha: Tensor) -> Tensor:
         """What :meth:`forward` needs of counts (B, size) and of α, (B, 1) or (B, size): (B, inputs), float32."""
@@ -72,7 +72,7 @@ class LinearPosterior(nn.Module):
         vectors, root = self.vectors.double(), alpha.clamp(min=1e-12).sqrt()
         covariance = (vectors * self.values) @ vectors.T
         system = root[:, :, None] * covariance * root[:, None]
-        diagonal = 1 - alpha + RIDGE * (1 + covariance.diagonal())
+        diagonal = 1 - alpha + RIDGE * alpha * (1 + covariance.diagonal())
         system = system + torch.diag_embed(diagonal)
         solution = torch.cholesky_solve((residual / root)[..., None], torch.linalg.cholesky(system))[..., 0]
         return (root * solution) @ covariance
