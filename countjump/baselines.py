@@ -42,7 +42,7 @@ NOT_WHOLE = "is not a whole number, and D3PM's states are: round it"
 class Table(nn.Module):
     """Rows of a matrix as a baseline takes them: the columns that vary; the constants are put back, exactly."""
 
-    sparse = False
+    sparse = matches_margins = False
 
     def __init__(
         self, plan: Any, whole: bool, to_state: Change, from_state: Change, most: float = np.inf, escape: float = 0.0

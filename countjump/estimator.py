@@ -14,6 +14,7 @@ import torch
 
 from countjump import domains, fitted, parameters, persistence, scoring
 from countjump._version import __version__
+from countjump.clusters import Clusters, how_many
 from countjump.conditions import Conditions
 from countjump.data import Annotated, Labelled, Layout, Pictures, Rows, as_matrix, fingerprint, kinds
 from countjump.data.rows import memory
@@ -65,6 +66,7 @@ class Estimator(fitted.Fitted, ABC):
     device: str = "auto"
     random_state: Any = None
     progress: bool = True
+    clusters: int | str | None = None
     augment: str | None = None
     accumulate: int = 1
     precision: str = "float32"
@@ -173,6 +175,11 @@ class Estimator(fitted.Fitted, ABC):
         unseeded = self.random_state is None and self.checkpoint_dir is not None
         seed = int(identity[:8], 16) if unseeded else as_seed(self.random_state)
         self.dtype_, self.sparse_, self.seed_ = dtype, kinds.kind_of(X, given), seed
+        pictures = isinstance(self.layout_, Pictures)
+        self.clusters_ = None
+        if count := how_many(params["clusters"], matrix.shape[0], pictures, conditions is not None):
+            self.clusters_ = Clusters.find(matrix, count, seed)
+            conditions, read = Conditions.fit(self.clusters_.numbers(matrix), matrix.shape[0])
         self.scaling_, self.conditions_ = scaling, conditions
         self._adopt(plan, device)
         if self.denoiser_ is not None:
@@ -305,9 +312,9 @@ class Estimator(fitted.Fitted, ABC):
         seed = as_seed(random_state)
         if n_samples * 8 * (1 if self.sparse_ else self.block_.columns) > memory():
             raise ValueError(f"n_samples={n_samples} rows are more than there is memory for: draw fewer at a time")
-        given = self._given(y, n_samples, seed)
-        if return_y and given is None:
+        if return_y and not self._knows_y:
             raise ValueError(f"return_y=True: {WITHOUT_Y}")
+        given = self._given(y, n_samples, seed)
         together = max(min(rows_at_once(self.block_), MOST_STREAMS) // self.block_rows_, 1)
         groups, places = stream_groups(n_samples, self.block_rows_, together, given)
         pieces, shown = [], self.progress and len(groups) > 1
@@ -362,16 +369,20 @@ class Estimator(fitted.Fitted, ABC):
 
     # Conditions.
 
+    @property
+    def _knows_y(self) -> bool:
+        return self.conditions_ is not None and self.clusters_ is None
+
     def _read_y(self, y: Any, rows: int) -> np.ndarray | None:
         """One row of y for all of so many rows, or one for each, as numbers: the places of labels, and numbers; None for no y."""
         if y is None:
             return None
-        if self.conditions_ is None:
+        if self.conditions_ is None or self.clusters_ is not None:
             raise ValueError(f"y was given: {WITHOUT_Y}")
         return self.conditions_.read(y, rows)
 
     def _given(self, y: Any, rows: int, seed: int) -> np.ndarray | None:
-        """The same for samples: where there is no y, it is drawn for every row, block by block."""
+        """The same for samples: where there is no y, it is drawn for every row, block by block, and so is a cluster."""
         if self.conditions_ is None or y is not None:
             return self._read_y(y, rows)
         heights = [
@@ -388,7 +399,7 @@ class Estimator(fitted.Fitted, ABC):
         weight = parameters.checked_guidance(guidance)
         if weight == 1:
             return self.denoiser_
-        if self.conditions_ is None:
+        if not self._knows_y:
             raise ValueError(f"guidance={weight}: {WITHOUT_Y}")
         return Guided(self.denoiser_, float(weight))
 
@@ -441,12 +452,15 @@ class Estimator(fitted.Fitted, ABC):
         self._check_scorable(matrix)
         seed = self.seed_ if random_state is None else as_seed(random_state)
         given = self._read_y(y, matrix.shape[0])
+        if self.clusters_ is not None and self.conditions_ is not None:  # p(x) is at least that of x in its own cluster
+            given = self.conditions_.read(self.clusters_.numbers(np.asarray(matrix)), matrix.shape[0])
+            mass = mass + np.log(self.conditions_.shares(given))
         return scoring.score_rows(self, matrix, given, steps, draws, seed) + mass
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of :meth:`score_samples`; a model that was fitted without y has no use for it."""
         validation().check_is_fitted(self, "plan_")
-        return float(self.score_samples(X, None if self.conditions_ is None else y).mean())
+        return float(self.score_samples(X, y if self._knows_y else None).mean())
 
     # Saving and loading.
 

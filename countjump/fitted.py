@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from countjump.clusters import Clusters
 from countjump.conditions import Conditions
 from countjump.data import Annotated, Labelled, Layout, Pictures
 from countjump.parameters import as_seed
@@ -28,6 +29,8 @@ class Fitted:
     layout_: Layout | Annotated | Pictures | None
     labelled_: Labelled | None
     conditions_: Conditions | None
+    """Those of y, or of the clusters."""
+    clusters_: Clusters | None
     dtype_: np.dtype
     sparse_: str
     seed_: int
@@ -52,6 +55,8 @@ def describe(
     if model.conditions_ is not None:
         condition, own = model.conditions_.described()
         arrays |= {f"condition/{name}": array for name, array in own.items()}
+    if model.clusters_ is not None:
+        arrays["centres"] = model.clusters_.centres
     said = {
         "condition": condition,
         "scaling": None if model.scaling_ is None else model.scaling_.described(),
@@ -83,6 +88,7 @@ def recall_data(model: Fitted, said: dict[str, Any], arrays: dict[str, np.ndarra
     scaling, condition, layout, labelled = (said[name] for name in ("scaling", "condition", "layout", "labelled"))
     model.scaling_ = None if scaling is None else Weights(arrays["scaling"], **scaling)
     model.conditions_ = None if condition is None else Conditions.recalled(condition, under(arrays, "condition/"))
+    model.clusters_ = Clusters(arrays["centres"]) if "centres" in arrays else None
     kinds: dict[str, Any] = {"pictures": Pictures, "anndata": Annotated, "sparse": Annotated}
     model.layout_ = None if layout is None else kinds.get(layout["kind"], Layout).recall(layout)
     model.labelled_ = None if labelled is None else Labelled.recall(labelled)
@@ -103,6 +109,10 @@ def recall_training(model: Fitted, said: dict[str, Any], arrays: dict[str, np.nd
     if len({tuple(record) for record in model.history_}) > 1 or any("loss" not in r for r in model.history_):
         raise ValueError("its history is not one of training")
     columns, names = model.block_.columns, said["feature_names"]
+    if model.clusters_ is not None:
+        found = None if model.conditions_ is None else (model.conditions_.levels[0], columns)
+        if model.clusters_.centres.shape != found or model.clusters_.centres.dtype != np.float32:
+            raise ValueError("clusters that have no centres, or none of these columns")
     if model.layout_ is not None:
         if len(model.layout_.matrix_names) != columns:
             raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")

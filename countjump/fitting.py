@@ -13,9 +13,11 @@ from torch import Tensor
 from countjump.blocks.base import Stage, Training
 from countjump.data import Pictures, Rows
 from countjump.fitted import Fitted
-from countjump.parameters import default_batch_size, default_dropout, default_updates
+from countjump.laws import Streams
+from countjump.parameters import default_batch_size, default_dropout, default_steps, default_updates
 from countjump.planning import WIDE
-from countjump.sampling import seeded
+from countjump.progress import Progress
+from countjump.sampling import sample_rows, seeded
 from countjump.states import as_matrix
 from countjump.training import Settings, run
 
@@ -26,6 +28,9 @@ LARGE_PICTURE, PICTURE_RATES, PICTURE_DECAY = 32, (2e-3, 2e-4), 1e-3
 from there on; and the decay of the weights."""
 
 SPARSE_DECAY = 1.0  # of the weights of wide sparse models: they have more of them than rows have taught
+MATCHES, MATCHED_ROWS, MOST_COMPARED = 4, 1000, 10_000
+"""Times that chains are drawn to match margins, the rows of each, and rows of the data that these are compared with at most."""
+
 MOST_HELD_OUT = 10_000  # rows that are held out at most
 DROPPED = 0.1  # the share of the rows whose condition is dropped, so that rows without one are learned too
 
@@ -64,6 +69,8 @@ class Task:
             again = torch.cat([torch.arange(len(x), device=device), again])
             some = torch.cat([some.new_zeros(len(x), some.shape[1]), some])
             x, condition = x[again], None if condition is None else condition[again]
+            if condition is not None and model.clusters_ is not None:
+                condition[len(index) :] = torch.nan  # where something is known, the cluster is not
         times = process.draw_times(min(TIMES_PER_BATCH, max(len(x), 2)), generator)
         # Rows arrive in strata: a random start gives every time a fair share of each.
         start = torch.randint(len(times), (1,), device=device, generator=generator)
@@ -156,4 +163,25 @@ def train(
     denoiser.train()
     history = run(denoiser, [*before, network, *after], settings)["network"]
     denoiser.eval()
+    if block.matches_margins:
+        match_margins(model, rows, conditions, bool(params["progress"]))
     return history
+
+
+@torch.no_grad()
+def match_margins(model: Fitted, rows: Rows, conditions: Tensor | None, progress: bool) -> None:
+    """Draw chains, and let the block learn from what their margins lack, a few times.
+
+    A chain errs a little in every step, and where a network has learned from few rows the errors add up.
+    """
+    process, block, device, seed = model.process_, model.block_, model.device_, model.seed_
+    some = np.random.default_rng([seed, 2]).permutation(rows.count)[:MOST_COMPARED]
+    held, times = block.read(rows.take(np.sort(some))).to(device), process.grid(default_steps(block.varying))
+    with Progress("matching margins", MATCHES, "turns", progress) as shown:
+        for turn in range(MATCHES):
+            generator = seeded(device, seed, 4, turn)
+            of_rows = torch.randint(rows.count, (MATCHED_ROWS,), generator=generator, device=device)
+            condition = None if conditions is None else conditions[of_rows]
+            streams = Streams([generator], MATCHED_ROWS)
+            block.match_margins(sample_rows(process, model.denoiser_, times, streams, device, condition), held)
+            shown.advance()

@@ -21,7 +21,7 @@ MOST_STEPS = 10**6  # steps of a chain, at most
 
 WHOLE_PARAMETERS = {
     **{"max_updates": None, "batch_size": None, "checkpoint_every": None, "states": None},
-    **{"components": 256, "width": 2**14, "accumulate": 2**14},
+    **{"components": 256, "width": 2**14, "accumulate": 2**14, "clusters": 10_000},
 }
 """Parameters that are None or a whole number above zero, and the largest that memory is good for."""
 
@@ -41,7 +41,7 @@ def checked(params: dict[str, Any], directory: bool = True) -> dict[str, Any]:
     if not isinstance(params["progress"], bool):
         raise TypeError(f"progress must be True or False, got {params['progress']!r}")
     for name in WHOLE_PARAMETERS.keys() & params.keys():
-        if params[name] is not None:
+        if params[name] is not None and (name, params[name]) != ("clusters", "auto"):
             params[name] = whole(name, params[name], 1, WHOLE_PARAMETERS[name])
     for name in ("validation_fraction", "ema", "learning_rate"):
         if name == "learning_rate" and params[name] is None:

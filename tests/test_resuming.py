@@ -30,7 +30,9 @@ def fit(data: str, out: str | Path, checkpoints: str | Path | None = None) -> No
     model = quick(max_updates=60, batch_size=32, validation_fraction=0.3)
     if data == "pictures":
         X = np.random.default_rng(0).integers(0, 9, (60, 5, 6), dtype=np.uint8)
-        model.set_params(network=UNetSizes(multipliers=(1, 2), blocks=1), width=4, augment="flip", accumulate=2)
+        model.set_params(
+            network=UNetSizes(multipliers=(1, 2), blocks=1), width=4, augment="flip", accumulate=2, clusters=3
+        )
     model.set_params(checkpoint_dir=checkpoints, checkpoint_every=3).fit(X).save(out)
 
 

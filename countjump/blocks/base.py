@@ -119,6 +119,7 @@ class Block(nn.Module, ABC):
     sparse = False  # whether its rows are kept as their non-zeros
     exact = False  # whether z_0 is x_0 itself
     flat = False  # whether a state is a tensor (B, D), one number for each column
+    matches_margins = False  # whether it has numbers that are fitted to what chains draw
     decoding = "latent"  # how x_0 comes from z_0: "latent" z_0/λ, "mean" E[x_0], or "draw" from the belief
 
     @property
@@ -240,6 +241,9 @@ class Block(nn.Module, ABC):
         """What is learned apart from the network, from the ``rows`` that it is trained on or from those ``held_out``."""
         return []
 
+    def match_margins(self, drawn: Any, held: Any) -> None:
+        """After training, let what is ``drawn``, data rows of chains, become more as ``held``, those of the data, are."""
+
     # What is known.
 
     def knowable(self, known: Tensor) -> Tensor:
@@ -360,6 +364,7 @@ class Blocks(Block):
         self.inputs, self.outputs, self.knowables = sizes
         self.sparse = any(part.sparse for part in parts)
         self.exact = all(part.exact for part in parts)
+        self.matches_margins = any(part.matches_margins for part in parts)
         dense = sum(part.varying for part in parts if not part.sparse)
         # A dense part's loss is a mean over its columns: so every column counts as much as any other.
         weights = [1.0 if part.sparse else part.varying / max(dense, 1) for part in parts]
@@ -502,6 +507,9 @@ class Blocks(Block):
             for place, (part, columns) in enumerate(self._each())
             for stage in part.stages(training.part(place, columns), rows, held_out, updates)
         ]
+
+    def match_margins(self, drawn: Joint, held: Joint) -> None:
+        self._map("match_margins", drawn, held)
 
     def uncounted(self) -> tuple[int, str] | None:
         found = ((part.uncounted(), place) for part, place in self._each())

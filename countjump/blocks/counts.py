@@ -12,6 +12,11 @@ from countjump.blocks.columns import ColumnBlock, Gammas
 from countjump.domains import Domain
 from countjump.laws import Binomial, Known, Mixture, NegativeBinomial, Product, Zero
 
+MATCHING_STEP = 0.7
+"""How far a level's log-odds go towards what would put its share right."""
+
+SEEN_MORE = 2.0  # units that every level is taken to be seen more often than it was, so that few change little
+
 UNLIKELY = -3.0  # the log-weight, before training, of an atom at zero and of a binomial beside negative binomials
 
 
@@ -26,7 +31,14 @@ class Counts(ColumnBlock):
     An atom is a value that is more frequent than its neighbours say. ``atoms`` (D, A) have the ``atom_shares`` in the data, 0 for
     none; given z_t their weights are those times Bin(z_t; v, α), and the network's J numbers change their logarithms by the
     ``basis`` (D, A, J). Where atoms have all of a column's share, it has no other law: a categorical law over its values.
+
+    In ``leveled`` columns, which are bounded, every level v has a ``level_bias`` (D, L), by which its log-odds are raised: zero
+    until chains have been drawn, and then what their margins lack.
     """
+
+    leveled: Tensor
+    levels: Tensor
+    level_bias: Tensor
 
     largest: Tensor
     excluded: Tensor
@@ -53,6 +65,7 @@ class Counts(ColumnBlock):
         atoms: Tensor | None = None,
         atom_shares: Tensor | None = None,
         basis: Tensor | None = None,
+        leveled: Tensor | None = None,
     ) -> None:
         bounded = bounds.isfinite()
         negative = 0 if gammas is None else gammas.shape[-1]
@@ -70,6 +83,12 @@ class Counts(ColumnBlock):
         constants(self, largest=largest, excluded=torch.cat(excluded, -1), offsets=spread(binomials), bounded=bounded)
         constants(self, atoms=atoms.double(), log_atoms=shares.double().log(), log_smooth=smooth.double().log())
         constants(self, basis=basis.double())
+        self.matches_margins = leveled is not None and bool(leveled.any())
+        if leveled is not None and self.matches_margins:
+            constants(
+                self, leveled=leveled, levels=torch.arange(float(largest[leveled].max()) + 1, dtype=torch.float64)
+            )
+            self.register_buffer("level_bias", torch.zeros(len(mean), len(self.levels), dtype=torch.float64))
 
     def law(self, output: Tensor, z: Tensor, alpha: Tensor) -> Mixture:
         """The law of every column's missing count."""
@@ -82,7 +101,37 @@ class Counts(ColumnBlock):
             odds = torch.einsum("bdj,daj->bda", own, self.basis)
             logits = [*logits, odds + self.log_atoms + thinned]
             parts = [*parts, Known(self.atoms - z[..., None])]
-        return Mixture(torch.cat(logits, -1), tuple(parts))
+        law = Mixture(torch.cat(logits, -1), tuple(parts))
+        return self._biased(law, z) if self.matches_margins and bool(self.level_bias.any()) else law
+
+    def _biased(self, law: Mixture, z: Tensor) -> Mixture:
+        """The law with every level of a leveled column apart, at the probability that it has, and its bias."""
+        missing = self.levels - z[..., None]
+        level = torch.full_like(missing, -torch.inf)
+        log_prob = self._of_leveled(law).log_prob(missing[:, self.leveled])
+        level[:, self.leveled] = log_prob + self.level_bias[self.leveled]
+        others = law.logits.log_softmax(-1).masked_fill(self.leveled[:, None], -torch.inf)
+        return Mixture(torch.cat([others, level], -1), (*law.parts, Known(missing.clamp(min=0))))
+
+    def _of_leveled(self, law: Any) -> Any:
+        """The law of these columns (B, C, 1), which many values (B, C, L) can be asked of."""
+        if isinstance(law, Mixture):
+            kept = [not isinstance(part, NegativeBinomial) for part in law.parts]  # no bounded column has one
+            logits = law.logits.split([part.components for part in law.parts], -1)
+            some = torch.cat([each for each, keep in zip(logits, kept, strict=True) if keep], -1)
+            parts = [self._of_leveled(part) for part, keep in zip(law.parts, kept, strict=True) if keep]
+            return Mixture(some[:, self.leveled, None], tuple(parts))
+        return law._map(lambda _, field: field[:, self.leveled, None])
+
+    def match_margins(self, drawn: Tensor, held: Tensor) -> None:
+        if not self.matches_margins:
+            return
+        shares = [
+            ((x[..., None] == self.levels).double().sum(0) + SEEN_MORE * len(x) / len(held)) / len(x)
+            for x in (drawn, held)
+        ]
+        change = (shares[1] / shares[0]).log().masked_fill(self.levels > self.largest[:, None], 0.0)
+        self.level_bias += MATCHING_STEP * change * self.leveled[:, None]
 
     def _smooth(self, raw: Tensor, z: Tensor, alpha: Tensor) -> tuple[list[Tensor], list[Any]]:
         """Log-weights, on the scale of P(z_t), and components."""

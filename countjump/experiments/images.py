@@ -25,11 +25,16 @@ from countjump.metrics.tables import two_sample_auc
 from countjump.report import images as figures
 from countjump.report.page import render
 
-METHODS = ("jump", "jump-clusters", "jump-labels", "jump-paper", "jump-binomial", "ddpm", "d3pm")
+METHODS = (
+    *("jump", "jump-no-clusters", "jump-labels", "jump-paper", "jump-binomial"),
+    *("ddpm", "ddpm-clusters", "d3pm"),
+)
 SAMPLERS = {
     "jump": ("plain", "low-noise"),
+    "jump-no-clusters": ("plain", "low-noise"),
     "jump-labels": ("plain", "guidance 1.5", "guidance 2"),
     "ddpm": ("ancestral", "ddim"),
+    "ddpm-clusters": ("ancestral", "ddim"),
 }
 """Of methods that have several; the first is the method's own."""
 
@@ -47,9 +52,6 @@ LABELLED_STEPS = 20
 
 SOMETIMES = {"agreement": "label read", "inception_score": "Inception score"}
 """Numbers that not every record has, and their columns."""
-
-CLUSTERS = 30
-"""Groups of images that are the labels of ``jump-clusters``, found without any."""
 
 BYTES = 255
 """The largest value of images that a classifier of the user's own can see."""
@@ -132,14 +134,17 @@ class NaturalImages(Experiment):
         training["max_updates"] = epochs * self._batches(cell, x) if epochs else known["updates"]
         training |= {"ema": known["ema"], "validation_fraction": 0.0, "network": "unet"}
         training |= {name: known[name] for name in ("lr_schedule", "augment", "precision") if name in known}
-        if cell.method in ("jump", "jump-clusters", "jump-labels"):
+        if cell.method in ("jump", "jump-labels"):
             return JumpModel(**training)
-        if cell.method == "ddpm":
-            return DDPM(schedule="cosine", **training)
+        if cell.method == "jump-no-clusters":
+            return JumpModel(clusters=None, **training)
+        if cell.method in ("ddpm", "ddpm-clusters"):
+            clusters = "auto" if cell.method == "ddpm-clusters" else None
+            return DDPM(schedule="cosine", clusters=clusters, **training)
         if cell.method == "d3pm":
             return D3PM(transition="gaussian", states=self._set(cell.dataset).top + 1, **training)
         if cell.method == "jump-binomial":
-            return JumpModel("count", process="binomial", belief="poisson", **training)
+            return JumpModel("count", process="binomial", belief="poisson", clusters=None, **training)
         lam = self._lam(cell.dataset)
         schedule = LinearBeta.solve(lam * float(x.mean()), timesteps=PAPER_STEPS)
         training |= {
@@ -149,12 +154,11 @@ class NaturalImages(Experiment):
             "decode": "latent",
             "objective": "elbo",
         }
-        return JumpModel("count", schedule=schedule, **training)
+        return JumpModel("count", schedule=schedule, clusters=None, **training)
 
     def fit(self, model: Any, cell: Cell, x: np.ndarray) -> Any:
-        """With the labels, for ``jump-labels``, or with the numbers of clusters, which are drawn as in training afterwards."""
-        labels = [self._set(cell.dataset).labels] if cell.method == "jump-labels" else []
-        model.fit(x, *([clusters(x)] if cell.method == "jump-clusters" else labels))
+        """With the labels, for ``jump-labels``."""
+        model.fit(x, self._set(cell.dataset).labels if cell.method == "jump-labels" else None)
         model.denoiser_.chunk = TOGETHER
         return model
 
@@ -184,7 +188,7 @@ class NaturalImages(Experiment):
             said["lam"] = self._lam(cell.dataset)
         if cell.method == "jump-labels" and known["classifier_epochs"]:
             said |= self._labelled(model, cell.dataset)
-        if cell.method in ("jump", "jump-binomial", "d3pm"):
+        if cell.method in ("jump", "jump-no-clusters", "jump-binomial", "d3pm"):
             held_out = self._set(cell.dataset).test_x[: known.get("scored") or self.settings["scored"]]
             scores = model.score_samples(held_out, steps=self.settings["score_steps"], draws=1, random_state=0)
             if np.isfinite(scores).all():
@@ -366,18 +370,6 @@ def _set(dataset: str, made: int | None, place: Path | None) -> ImageSet:
         return found
     order = np.random.default_rng(0).permutation(len(found.test_x))
     return replace(found, test_x=found.test_x[order], test_labels=found.test_labels[order])
-
-
-def clusters(x: np.ndarray) -> np.ndarray:
-    """The number of the cluster of every image, by k-means of the pixels.
-
-    >>> len(np.unique(clusters(np.random.default_rng(0).integers(0, 9, (50, 2, 2)))))
-    30
-    """
-    from sklearn.cluster import KMeans
-
-    pixels = x.reshape(len(x), -1).astype(np.float32)
-    return KMeans(min(CLUSTERS, len(x)), n_init=1, random_state=0).fit_predict(pixels)
 
 
 @cache

@@ -10,7 +10,7 @@ import numpy as np
 
 from countjump.data import Columns, Rows
 from countjump.domains import Bounded, Categorical, Count, Domain, NonNegative, OneHot, Simplex
-from countjump.planning.atoms import Margin, basis, count_margin, find_margin
+from countjump.planning.atoms import MOST_FREE, Margin, basis, count_margin, find_margin
 from countjump.planning.decisions import WIDE, has_inner_zeros
 from countjump.priors import gamma_mixture
 from countjump.transforms import Coding
@@ -107,6 +107,7 @@ def plan_counts(rows: Rows, stats: Columns, decided: Decided) -> Recipe:
         ]
         arrays |= _atoms(found, rows.count)
         smooth = np.array([margin.shares.sum() < 1 - 1e-9 for margin in found])
+        arrays["leveled"] = smooth & (arrays["bounds"] < MOST_FREE)
         if smooth.any():
             gammas = fit_gammas(rows, stats, components, counts=True, but=smooth)
             for place in np.flatnonzero(smooth):
