@@ -223,11 +223,6 @@ class Conditions:
         ends = np.cumsum(self.counts)
         return self.kept[np.minimum(np.searchsorted(ends, height * ends[-1], side="right"), len(ends) - 1)]
 
-    def shares(self, raw: np.ndarray) -> np.ndarray:
-        """How often rows (n, C) that were kept are drawn."""
-        place = (self.kept[None] == raw[:, None]).all(2).argmax(1)
-        return self.counts[place] / self.counts.sum()
-
     @property
     def levels(self) -> list[int]:
         """How many levels every column of labels has."""

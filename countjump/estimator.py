@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import scipy.sparse as sp
 import torch
+from tqdm import tqdm
 
 from countjump import domains, fitted, parameters, persistence, scoring
 from countjump._version import __version__
@@ -178,8 +179,7 @@ class Estimator(fitted.Fitted, ABC):
         pictures = isinstance(self.layout_, Pictures)
         self.clusters_ = None
         if count := how_many(params["clusters"], matrix.shape[0], pictures, conditions is not None):
-            self.clusters_ = Clusters.find(matrix, count, seed)
-            conditions, read = Conditions.fit(self.clusters_.numbers(matrix), matrix.shape[0])
+            conditions, read = self._cluster(np.asarray(matrix), count, seed, params, plan)
         self.scaling_, self.conditions_ = scaling, conditions
         self._adopt(plan, device)
         if self.denoiser_ is not None:
@@ -192,6 +192,20 @@ class Estimator(fitted.Fitted, ABC):
     def _find_layout(self, X: Any) -> Layout | Annotated | Pictures | None:
         """How a table becomes a matrix, if it is not one."""
         return None
+
+    def _cluster(
+        self, rows: np.ndarray, count: int, seed: int, params: dict[str, Any], plan: Any
+    ) -> tuple[Conditions, np.ndarray]:
+        """Find clusters of pictures, and these as conditions: of those that are seen from right to left, too, after the others."""
+        if params["augment"] is not None and isinstance(self.layout_, Pictures):
+            rows = np.concatenate([rows, self.layout_.flipped(rows, np.ones(len(rows), dtype=bool))])
+        self.clusters_, numbers = Clusters.find(rows, count, seed)
+        said = f"{len(self.clusters_.centres)} groups of pictures by k-means: one is drawn, and then a picture of it"
+        if hasattr(plan, "reasons"):
+            plan.reasons["clusters"] = said
+        if self.progress:
+            tqdm.write(f"countjump: clusters = {said}")
+        return Conditions.fit(numbers, len(rows))
 
     def _check_columns(self, X: Any, reset: bool = False) -> None:
         """That X has the columns of training, by scikit-learn's rules; with ``reset`` they are those."""
@@ -312,7 +326,7 @@ class Estimator(fitted.Fitted, ABC):
         seed = as_seed(random_state)
         if n_samples * 8 * (1 if self.sparse_ else self.block_.columns) > memory():
             raise ValueError(f"n_samples={n_samples} rows are more than there is memory for: draw fewer at a time")
-        if return_y and not self._knows_y:
+        if return_y and not self.knows_y:
             raise ValueError(f"return_y=True: {WITHOUT_Y}")
         given = self._given(y, n_samples, seed)
         together = max(min(rows_at_once(self.block_), MOST_STREAMS) // self.block_rows_, 1)
@@ -326,8 +340,9 @@ class Estimator(fitted.Fitted, ABC):
                 pieces.append(self._finish(rows if len(wanted) == rows.shape[0] else rows[wanted]))
                 progress.advance()
         rows = self._joined(pieces or [self._finish(np.zeros((0, self.block_.columns)))], given, places)
-        own = None if given is None or self.conditions_ is None else self.conditions_.write(given)
-        return (rows, own) if return_y else rows
+        if not return_y or given is None or self.conditions_ is None:
+            return rows
+        return rows, self.conditions_.write(given)
 
     def _joined(
         self,
@@ -370,14 +385,15 @@ class Estimator(fitted.Fitted, ABC):
     # Conditions.
 
     @property
-    def _knows_y(self) -> bool:
+    def knows_y(self) -> bool:
+        """Whether it was fitted with y."""
         return self.conditions_ is not None and self.clusters_ is None
 
     def _read_y(self, y: Any, rows: int) -> np.ndarray | None:
         """One row of y for all of so many rows, or one for each, as numbers: the places of labels, and numbers; None for no y."""
         if y is None:
             return None
-        if self.conditions_ is None or self.clusters_ is not None:
+        if self.conditions_ is None or not self.knows_y:
             raise ValueError(f"y was given: {WITHOUT_Y}")
         return self.conditions_.read(y, rows)
 
@@ -399,7 +415,7 @@ class Estimator(fitted.Fitted, ABC):
         weight = parameters.checked_guidance(guidance)
         if weight == 1:
             return self.denoiser_
-        if not self._knows_y:
+        if not self.knows_y:
             raise ValueError(f"guidance={weight}: {WITHOUT_Y}")
         return Guided(self.denoiser_, float(weight))
 
@@ -422,6 +438,8 @@ class Estimator(fitted.Fitted, ABC):
         self, X: Any, y: Any = None, steps: int | None = None, draws: int | None = None, random_state: Any = None
     ) -> np.ndarray:
         """A lower bound on ln p(x) of every row, in nats: the mean of ``draws`` Monte Carlo draws of a true bound.
+
+        Of pictures in clusters it is ln of their cluster's share and the bound given the cluster.
 
         Of a model that was fitted with y it is one on ln p(x given y), with one ``y`` for all rows or one for each; without y it is
         that of a model of X alone, learned from the rows whose y was dropped in training.
@@ -453,14 +471,15 @@ class Estimator(fitted.Fitted, ABC):
         seed = self.seed_ if random_state is None else as_seed(random_state)
         given = self._read_y(y, matrix.shape[0])
         if self.clusters_ is not None and self.conditions_ is not None:  # p(x) is at least that of x in its own cluster
-            given = self.conditions_.read(self.clusters_.numbers(np.asarray(matrix)), matrix.shape[0])
-            mass = mass + np.log(self.conditions_.shares(given))
+            numbers, counts = self.clusters_.numbers(np.asarray(matrix)), self.conditions_.counts
+            given = self.conditions_.read(numbers, matrix.shape[0])
+            mass = mass + np.log(counts[numbers] / counts.sum())
         return scoring.score_rows(self, matrix, given, steps, draws, seed) + mass
 
     def score(self, X: Any, y: Any = None) -> float:
         """The mean of :meth:`score_samples`; a model that was fitted without y has no use for it."""
         validation().check_is_fitted(self, "plan_")
-        return float(self.score_samples(X, y if self._knows_y else None).mean())
+        return float(self.score_samples(X, y if self.knows_y else None).mean())
 
     # Saving and loading.
 

@@ -59,6 +59,7 @@ def describe(
         arrays["centres"] = model.clusters_.centres
     said = {
         "condition": condition,
+        "clusters": None if model.clusters_ is None else len(model.clusters_.centres),
         "scaling": None if model.scaling_ is None else model.scaling_.described(),
         "plan": plan,
         "dtype": model.dtype_.str,
@@ -88,7 +89,7 @@ def recall_data(model: Fitted, said: dict[str, Any], arrays: dict[str, np.ndarra
     scaling, condition, layout, labelled = (said[name] for name in ("scaling", "condition", "layout", "labelled"))
     model.scaling_ = None if scaling is None else Weights(arrays["scaling"], **scaling)
     model.conditions_ = None if condition is None else Conditions.recalled(condition, under(arrays, "condition/"))
-    model.clusters_ = Clusters(arrays["centres"]) if "centres" in arrays else None
+    model.clusters_ = None if said.get("clusters") is None else Clusters(arrays["centres"])
     kinds: dict[str, Any] = {"pictures": Pictures, "anndata": Annotated, "sparse": Annotated}
     model.layout_ = None if layout is None else kinds.get(layout["kind"], Layout).recall(layout)
     model.labelled_ = None if labelled is None else Labelled.recall(labelled)
@@ -110,9 +111,9 @@ def recall_training(model: Fitted, said: dict[str, Any], arrays: dict[str, np.nd
         raise ValueError("its history is not one of training")
     columns, names = model.block_.columns, said["feature_names"]
     if model.clusters_ is not None:
-        found = None if model.conditions_ is None else (model.conditions_.levels[0], columns)
-        if model.clusters_.centres.shape != found or model.clusters_.centres.dtype != np.float32:
-            raise ValueError("clusters that have no centres, or none of these columns")
+        check_clusters(model, columns)
+    elif "centres" in arrays:
+        raise ValueError("centres, and no clusters")
     if model.layout_ is not None:
         if len(model.layout_.matrix_names) != columns:
             raise ValueError(f"a table of {len(model.layout_.names)} columns, and a model of {columns}")
@@ -122,3 +123,17 @@ def recall_training(model: Fitted, said: dict[str, Any], arrays: dict[str, np.nd
         if len(names) != columns or not all(isinstance(name, str) for name in names):
             raise ValueError(f"{len(names)} names for {columns} columns")
         model.feature_names_in_ = np.array(names, dtype=object)
+
+
+def check_clusters(model: Fitted, columns: int) -> None:
+    """Raise where a model's clusters are not what one finds: the labels 0, 1, … of pictures, of which each was seen."""
+    centres, conditions = model.clusters_.centres, model.conditions_  # type: ignore[union-attr]
+    labels = tuple(range(len(centres)))
+    if centres.shape != (len(labels), columns) or centres.dtype != np.float32:
+        raise ValueError("clusters that have no centres, or none of these columns")
+    if conditions is None or conditions.form != "labels" or getattr(conditions.columns[0], "levels", ()) != labels:
+        raise ValueError("clusters by other names than their numbers")
+    if not np.array_equal(conditions.kept, np.arange(len(labels))[:, None]):
+        raise ValueError("clusters that come not at all, or twice")
+    if not isinstance(model.layout_, Pictures) or model.labelled_ is not None:
+        raise ValueError("clusters of rows that are no pictures without labels")

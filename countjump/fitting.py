@@ -57,12 +57,14 @@ class Task:
         """The prediction at random times, x_0, z_t, t (B, 1), and what was known of x_0, if some of it was."""
         model, device = self.model, self.model.device_
         process, denoiser, block = model.process_, model.denoiser_, model.block_
-        taken = self.rows.take(index)
+        taken, shown = self.rows.take(index), index
         if learning and self.flipped is not None:
-            which = torch.rand(len(index), device=device, generator=generator) < 0.5
-            taken = self.flipped.flipped(taken, which.cpu().numpy())
+            which = (torch.rand(len(index), device=device, generator=generator) < 0.5).cpu().numpy()
+            taken = self.flipped.flipped(taken, which)
+            if model.clusters_ is not None:  # those of pictures that are turned round come after the others
+                shown = index + self.rows.count * which
         x = process.subsample(block.read(taken).to(device), learning, generator)
-        condition = self.condition(index, generator, learning)
+        condition = self.condition(shown, generator, learning)
         some = process.draw_known(len(x), generator) if learning else None
         if some is not None:  # these come again, with a part of their columns known
             again = torch.randperm(len(x), device=device, generator=generator)[: len(some)]

@@ -159,10 +159,7 @@ class JumpModel(Starts):
     @property
     def choices_(self) -> dict[str, str]:
         """What "auto" chose, and why."""
-        if self.clusters_ is not None:
-            words = f"{len(self.clusters_.centres)} of the pictures, by k-means: one is drawn, and then a picture of it"
-            return self.plan_.reasons | {"clusters": words}
-        return self.plan_.reasons | ({} if self.conditions_ is None else {"y": str(self.conditions_)})
+        return self.plan_.reasons | ({"y": str(self.conditions_)} if self.knows_y else {})
 
     def decide(self, X: Any, y: Any = None) -> Self:
         """Decide all that ``fit`` does, and train nothing: ``plan_``, ``domain_`` and ``choices_`` say what the model would be.

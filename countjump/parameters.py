@@ -41,7 +41,9 @@ def checked(params: dict[str, Any], directory: bool = True) -> dict[str, Any]:
     if not isinstance(params["progress"], bool):
         raise TypeError(f"progress must be True or False, got {params['progress']!r}")
     for name in WHOLE_PARAMETERS.keys() & params.keys():
-        if params[name] is not None and (name, params[name]) != ("clusters", "auto"):
+        if name == "clusters" and isinstance(params[name], str):
+            one_of("clusters", params[name], ("auto",))
+        elif params[name] is not None:
             params[name] = whole(name, params[name], 1, WHOLE_PARAMETERS[name])
     for name in ("validation_fraction", "ema", "learning_rate"):
         if name == "learning_rate" and params[name] is None:

@@ -152,7 +152,15 @@ class Starts(Estimator):
     def _partly_known(self, X: Any, known: Any) -> tuple[domains.Matrix, np.ndarray]:
         """Rows with zeros where they are not known, and where they are (rows, columns)."""
         if isinstance(self.layout_, Pictures):
-            X, known = self.layout_.flat(X), None if known is None else self.layout_.flat(known)
+            shape, known = np.shape(X), None if known is None else np.asarray(known)
+            X = self.layout_.flat(X)
+            if known is not None:
+                if known.dtype != bool or known.shape not in (shape, shape[1:]):
+                    raise ValueError(
+                        f"known is of shape {known.shape} and dtype {known.dtype}: give True or False for every pixel, of the "
+                        f"shape of X, {shape}, or {shape[1:]} for all pictures alike"
+                    )
+                known = self.layout_.flat(np.broadcast_to(known, shape))
         shape = X.shape if hasattr(X, "shape") else np.shape(X)
         if len(shape) != 2 or 0 in shape:
             self._read(X)  # which says what is wrong

@@ -13,11 +13,12 @@ from countjump import JumpModel
 from countjump.cli import main
 from countjump.data import load_images
 from countjump.experiments import runner
-from countjump.experiments.images import NUMBERS, NaturalImages, make, packed, table, unpacked
+from countjump.experiments.images import METHODS, NUMBERS, NaturalImages, make, packed, table, unpacked
 from countjump.experiments.runner import Cell
 from countjump.metrics.classifier import Classifier
 from countjump.metrics.features import Inception
 from countjump.metrics.images import inception_score
+from countjump.report.images import LOOK
 
 DISTANCES = {*NUMBERS, *(f"{name}_floor" for name in NUMBERS), *(f"{name}_floor_sd" for name in NUMBERS)}
 
@@ -150,6 +151,10 @@ def test_labels_that_were_asked_for_are_read(tmp_path):
     shares = [r[name] for name in ("labelled_agreement", "labelled_real", "accuracy_generated", "accuracy_real")]
     assert all(0 <= share <= 1 for share in [*shares, *(each["agreement"] for each in (r, *r["others"]))])
     assert "are read as the label asked for" in (tmp_path / "table.md").read_text(encoding="utf-8")
+
+
+def test_every_method_has_a_look_in_the_figures():
+    assert set(METHODS) <= set(LOOK)
 
 
 def test_who_has_clusters(tmp_path):

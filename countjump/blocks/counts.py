@@ -12,10 +12,17 @@ from countjump.blocks.columns import ColumnBlock, Gammas
 from countjump.domains import Domain
 from countjump.laws import Binomial, Known, Mixture, NegativeBinomial, Product, Zero
 
+MOST_LEVELS = 64  # of a leveled column
+
 MATCHING_STEP = 0.7
 """How far a level's log-odds go towards what would put its share right."""
 
-SEEN_MORE = 2.0  # units that every level is taken to be seen more often than it was, so that few change little
+SEEN_MORE = (
+    2.0  # rows that every level is taken to be seen in more often than it was, so that rare ones can be compared
+)
+
+WORTH = 5.0
+"""Rows of a level from which on more than half of what its share lacks is made up for: what few rows say may be chance."""
 
 UNLIKELY = -3.0  # the log-weight, before training, of an atom at zero and of a binomial beside negative binomials
 
@@ -83,11 +90,13 @@ class Counts(ColumnBlock):
         constants(self, largest=largest, excluded=torch.cat(excluded, -1), offsets=spread(binomials), bounded=bounded)
         constants(self, atoms=atoms.double(), log_atoms=shares.double().log(), log_smooth=smooth.double().log())
         constants(self, basis=basis.double())
-        self.matches_margins = leveled is not None and bool(leveled.any())
+        # What is decoded otherwise is not what the law says.
+        self.matches_margins = leveled is not None and bool(leveled.any()) and self.exact and decoding == "latent"
         if leveled is not None and self.matches_margins:
-            constants(
-                self, leveled=leveled, levels=torch.arange(float(largest[leveled].max()) + 1, dtype=torch.float64)
-            )
+            most = float(bounds[leveled].max())
+            if leveled.dtype != torch.bool or leveled.shape != bounds.shape or not most < MOST_LEVELS:
+                raise ValueError(f"levels of columns up to {most:g}: they have fewer than {MOST_LEVELS}")
+            constants(self, leveled=leveled, levels=torch.arange(int(most) + 1, dtype=torch.float64))
             self.register_buffer("level_bias", torch.zeros(len(mean), len(self.levels), dtype=torch.float64))
 
     def law(self, output: Tensor, z: Tensor, alpha: Tensor) -> Mixture:
@@ -126,12 +135,14 @@ class Counts(ColumnBlock):
     def match_margins(self, drawn: Tensor, held: Tensor) -> None:
         if not self.matches_margins:
             return
-        shares = [
-            ((x[..., None] == self.levels).double().sum(0) + SEEN_MORE * len(x) / len(held)) / len(x)
-            for x in (drawn, held)
-        ]
-        change = (shares[1] / shares[0]).log().masked_fill(self.levels > self.largest[:, None], 0.0)
-        self.level_bias += MATCHING_STEP * change * self.leveled[:, None]
+        there, seen = (torch.stack([(x == v).double().sum(0) for v in self.levels], 1) for x in (drawn, held))
+        shares = (there / len(drawn), seen / len(held))
+        more = SEEN_MORE / len(held)
+        change = ((shares[1] + more) / (shares[0] + more)).log()
+        change = change.masked_fill(self.levels > self.largest[:, None], 0.0)
+        seen = seen.clamp(min=1)
+        moved = (self.level_bias + MATCHING_STEP * change) / (1 + MATCHING_STEP * WORTH / seen)
+        self.level_bias.copy_(moved * self.leveled[:, None])
 
     def _smooth(self, raw: Tensor, z: Tensor, alpha: Tensor) -> tuple[list[Tensor], list[Any]]:
         """Log-weights, on the scale of P(z_t), and components."""

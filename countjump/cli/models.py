@@ -149,7 +149,7 @@ def given_label(model: Any, text: str | None) -> Any:
     """The label that is called so in the command; None for none."""
     if text is None:
         return None
-    if model.conditions_ is None or model.clusters_ is not None:
+    if not model.knows_y:
         raise ValueError("--label is given, and the model was fitted without: fit with --label COLUMN")
     if len(model.conditions_.columns) > 1:
         raise ValueError(f"--label is one value, and the model has {len(model.conditions_.columns)}: sample in Python")

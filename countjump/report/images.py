@@ -14,7 +14,8 @@ from countjump.report.figures import FAINT, GENERATED, INK, REAL, dress, plain_l
 LOOK: dict[str, dict[str, Any]] = {
     "jump": {"color": GENERATED, "label": "countjump"},
     "jump, low-noise": {"color": GENERATED, "label": "countjump, low-noise", "linestyle": "--"},
-    "jump-clusters": {"color": "#2b2b2b", "label": "countjump, clusters drawn first"},
+    "jump-no-clusters": {"color": "#2b2b2b", "label": "countjump without clusters"},
+    "jump-no-clusters, low-noise": {"color": "#2b2b2b", "label": "the same, low-noise", "linestyle": "--"},
     "jump-labels": {"color": "#3a7fc2", "label": "countjump, given labels"},
     "jump-labels, guidance 1.5": {"color": "#3a7fc2", "label": "the same, guidance 1.5", "linestyle": "--"},
     "jump-labels, guidance 2": {"color": "#3a7fc2", "label": "the same, guidance 2", "linestyle": ":"},
@@ -22,6 +23,8 @@ LOOK: dict[str, dict[str, Any]] = {
     "jump-binomial": {"color": "#c25b8a", "label": "binomial JUMP, Poisson belief"},
     "ddpm": {"color": "#7a5ea8", "label": "DDPM, ancestral"},
     "ddpm, ddim": {"color": "#7a5ea8", "label": "DDPM, by DDIM", "linestyle": "--"},
+    "ddpm-clusters": {"color": "#c9a0dc", "label": "DDPM with clusters, ancestral"},
+    "ddpm-clusters, ddim": {"color": "#c9a0dc", "label": "DDPM with clusters, by DDIM", "linestyle": "--"},
     "d3pm": {"color": "#b99a2c", "label": "D3PM"},
 }
 
