@@ -165,7 +165,7 @@ def train(
     denoiser.train()
     history = run(denoiser, [*before, network, *after], settings)["network"]
     denoiser.eval()
-    if block.matches_margins:
+    if block.matches_margins and block.varying > 1:  # the chain of one column does not go astray
         match_margins(model, rows, conditions, bool(params["progress"]))
     return history
 
