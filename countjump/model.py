@@ -100,7 +100,7 @@ class JumpModel(Starts):
         Progress bars and a word on what "auto" chose.
     clusters : "auto", None or a number
         Of pictures: groups that are alike, found by k-means. The model is given a picture's group as it is given a label, and draws
-        one for each of its own, so that few steps make pictures of one mind. "auto" finds up to 30 from 1,000 pictures on.
+        one for each that it samples: with few steps pictures are then more coherent. "auto" finds up to 30 from 1,000 pictures on.
     augment : None or "flip"
         Of pictures: half of those of an update are seen from right to left.
     accumulate : int

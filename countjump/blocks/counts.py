@@ -17,12 +17,11 @@ MOST_LEVELS = 64  # of a leveled column
 MATCHING_STEP = 0.7
 """How far a level's log-odds go towards what would put its share right."""
 
-SEEN_MORE = (
-    2.0  # rows that every level is taken to be seen in more often than it was, so that rare ones can be compared
-)
+SEEN_MORE = 2.0
+"""Rows that are added to those in which a level is seen, so that rare levels can be compared."""
 
 WORTH = 5.0
-"""Rows of a level from which on more than half of what its share lacks is made up for: what few rows say may be chance."""
+"""Rows of a level from which on its bias is worth more than half of itself: what few rows say may be chance."""
 
 UNLIKELY = -3.0  # the log-weight, before training, of an atom at zero and of a binomial beside negative binomials
 
